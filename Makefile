@@ -1,0 +1,36 @@
+# What a new user types: `make demo`, `make test`. Everything else is for those who change ddetect.
+VENV ?= .venv
+PYTHON ?= python3.11
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-fast lint bench proto clean
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+	touch $@
+
+demo: $(STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
+	$(BIN)/ddetect demo
+
+test: $(STAMP) lint ## everything, live jobs included
+	$(BIN)/python -m pytest tests
+
+test-fast: $(STAMP) ## no live jobs
+	$(BIN)/python -m pytest tests -m "not live"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## cost and speed, as ratios measured in one run
+	$(BIN)/python -m tests.bench
+
+proto: $(STAMP) ## regenerate ddetect/wire/v1 from proto/
+	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. --grpc_python_out=. proto/ddetect/wire/v1/*.proto
+
+clean:
+	rm -rf $(VENV) build *.egg-info ddetect-out

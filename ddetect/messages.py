@@ -1,0 +1,79 @@
+"""What an agent and the coordinator say to each other, as values.
+
+Agent to coordinator: Hello once per connection, NodeRoster when it changes, NodeBeat each second, NodeGone when a
+process ended, Evidence when asked. Coordinator to agent: TakeEvidence, EndRanks.
+Never here: protobuf (ddetect.wire turns these into bytes and back).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ddetect.model import Beats, Frame, Gone, Group, OpenP2P, Ops, Progress, Roster, Sample, Signature, Unread
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First words on a stream. The agent says it again, with all it knows, after every reconnect."""
+
+    node: str
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoster:
+    """The rank processes of one node (roster.nodes has one name). Replaces the one before."""
+
+    version: int
+    world_size: int
+    restart: int
+    roster: Roster
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBeat:
+    """How the rank processes of one node are, row for row with the NodeRoster of that version."""
+
+    roster_version: int
+    beats: Beats
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    """Processes of one node that ended since the last message."""
+
+    gone: tuple[Gone, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """One instant of one node: stacks, collectives, open point-to-point operations, and what could not be read."""
+
+    request: int
+    sample: Sample
+    groups: tuple[Group, ...] = ()
+    signatures: tuple[Signature, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    progress: Progress = field(default_factory=Progress)
+    ops: Ops = field(default_factory=Ops)
+    p2p: OpenP2P = field(default_factory=OpenP2P)
+    unread: tuple[Unread, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TakeEvidence:
+    """Look at every process of the node now; native stacks only of the pids named."""
+
+    request: int
+    native_pids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EndRanks:
+    """Stop the rank processes (not their launcher): SIGTERM, then SIGKILL after `grace_s`."""
+
+    grace_s: float
+
+
+FromAgent = Hello | NodeRoster | NodeBeat | NodeGone | Evidence
+ToAgent = TakeEvidence | EndRanks

@@ -1,0 +1,265 @@
+"""The shared-memory page: the last word of a rank, readable while its GIL is held and after it was killed.
+
+Enters (rank side): numbers and short texts, through `PageWriter`. Leaves (agent side): `Page`, read with no help
+from the rank. One file per process, fallocated before it is mapped, never truncated while mapped.
+Never here: torch, sockets, threads, anything but the standard library. The agent imports this module and no other
+of the probe.
+
+Layout, all little-endian signed 64-bit slots: 64 slots of header, 16 lanes, 32 open point-to-point operations, 32
+newest rooted calls, then four texts. A lane is one slot (its time with the phase in the low byte), so it cannot
+tear; rows and texts have a sequence counter that is odd while they are being written.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import time
+from typing import Any, List, NamedTuple, Optional, Tuple
+
+MAGIC = int.from_bytes(b"ddetect\0", "little")
+LAYOUT = 1
+SIZE = 16384
+SUFFIX = ".page"
+
+# header slots
+S_MAGIC, S_LAYOUT, S_PID, S_START_TICKS, S_ROLE, S_RANK, S_LOCAL_RANK, S_WORLD = range(8)
+S_RESTART, S_PARENT, S_CREATED_NS, S_TICKS, S_TICK_NS = range(8, 13)
+S_STEPS, S_STEP_NS, S_BATCHES, S_BATCH_NS = range(13, 17)
+S_CALLS, S_CALL_NS, S_P2P, S_P2P_NS = range(17, 21)
+S_EXIT, S_EXIT_NS = 21, 22  # Exit code below
+S_WORKER_INDEX, S_FETCH, S_FETCH_NS, S_FETCHES = range(23, 27)  # FETCH: first dataset index of the batch, -1 if none
+S_PG_STATE, S_PG_NS = 27, 28
+S_FAULT_SIGNAL = 29  # the signal that makes faulthandler write <pid>.fault, 0 if none
+S_HOOKS_OFF = 30  # hooks that switched themselves off after an exception
+S_GROUPS_DROPPED = 31  # 1: more groups than the text holds
+S_LOSS, S_GRAD_NORM, S_NUMERIC_NS = 32, 33, 34  # doubles, bit for bit
+HEADER_SLOTS = 64
+
+LANES_AT, LANES = 64, 16
+P2P_AT, P2P_ROWS, P2P_WIDTH = 80, 32, 8  # seq, kind (0 free), peer, tag, group, since_ns, waiting, spare
+CALLS_AT, CALLS_ROWS, CALLS_WIDTH = 336, 32, 6  # seq, op, group, collective seq, root, reduce op
+TEXT_AT = 4224  # bytes
+_TEXTS = {"exception": (4224, 2048), "groups": (6272, 8192), "mailbox": (14464, 512), "script": (14976, 1024)}
+
+# roles, as in ddetect.model.Role
+ROLE_OTHER, ROLE_RANK, ROLE_LOADER_WORKER, ROLE_CHILD = range(4)
+# phases, as in ddetect.model.Phase
+(OTHER, STARTING, JOINING, DATA, OPTIMIZER, COLLECTIVE, P2P, PAUSED, LEAVING, EXITING) = range(10)
+# process group state
+PG_NONE, PG_JOINING, PG_READY, PG_LEAVING, PG_LEFT = range(5)
+# exit
+ALIVE, EXITED, RAISED = range(3)
+# point-to-point kinds, as in ddetect.model.P2PKind
+SEND, RECV, RECV_ANY, MONITORED_BARRIER = range(1, 5)
+# operations whose root or reduce op the Flight Recorder does not tell
+CALL_OPS = ("", "broadcast", "reduce", "gather", "scatter", "all_reduce", "reduce_scatter")
+REDUCE_OPS = ("", "SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
+
+_ROW_TRIES = 5
+
+
+class BadPage(ValueError):
+    """The file is not a page, or one of a layout this reader does not know."""
+
+
+def start_ticks(pid: int) -> int:
+    """When a process began, in clock ticks since boot: with its pid, its identity. 0 if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def page_name(pid: int, ticks: int) -> str:
+    """The file name of a process's page."""
+    return f"{pid}.{ticks}{SUFFIX}"
+
+
+class PageWriter:
+    """The rank's side. `slots[...] = number` is the whole cost of an event (about 40 ns)."""
+
+    def __init__(self, folder: str, role: int) -> None:
+        """Create, allocate and map the page. Raises OSError; a full disk says so here and never as SIGBUS."""
+        pid = os.getpid()
+        ticks = start_ticks(pid)
+        self.path = os.path.join(folder, page_name(pid, ticks))
+        unfinished = self.path + ".new"
+        handle = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o660)
+        try:
+            os.posix_fallocate(handle, 0, SIZE)
+            self._map = mmap.mmap(handle, SIZE)
+        except BaseException:
+            os.unlink(unfinished)
+            raise
+        finally:
+            os.close(handle)
+        self.slots = memoryview(self._map).cast("q")
+        slots = self.slots
+        for slot, value in (
+            (S_LAYOUT, LAYOUT), (S_PID, pid), (S_START_TICKS, ticks), (S_ROLE, role), (S_RANK, -1),
+            (S_LOCAL_RANK, -1), (S_WORLD, -1), (S_PARENT, os.getppid()), (S_CREATED_NS, time.monotonic_ns()),
+            (S_WORKER_INDEX, -1), (S_FETCH, -1), (S_MAGIC, MAGIC),
+        ):  # fmt: skip
+            slots[slot] = value
+        os.rename(unfinished, self.path)  # a reader never sees a half-made page
+
+    def lane(self, lane: int, phase: int) -> None:
+        """Say what a lane does from now on: one store, which cannot tear."""
+        self.slots[LANES_AT + lane] = (time.monotonic_ns() & ~0xFF) | phase
+
+    def text(self, name: str, value: str) -> bool:
+        """Write a short text; False when it had to be cut."""
+        at, room = _TEXTS[name]
+        raw = value.encode("utf-8", "replace")
+        fits = raw[: room - 16]
+        slot = at // 8
+        sequence = self.slots[slot]
+        self.slots[slot] = sequence | 1
+        self.slots[slot + 1] = len(fits)
+        self._map[at + 16 : at + 16 + len(fits)] = fits
+        self.slots[slot] = (sequence | 1) + 1
+        return len(fits) == len(raw)
+
+    def read_text(self, name: str) -> str:
+        """Read a text back (the mailbox is written by the agent)."""
+        return _read_text(self._map, name)
+
+    def row(self, at: int, values: Tuple[int, ...]) -> None:
+        """Write the fields of a row behind its sequence counter at slot `at`."""
+        slots = self.slots
+        sequence = slots[at] | 1
+        slots[at] = sequence
+        for offset, value in enumerate(values, 1):
+            slots[at + offset] = value
+        slots[at] = sequence + 1
+
+
+class OpenOp(NamedTuple):
+    """A point-to-point operation begun and not ended."""
+
+    kind: int
+    peer: int
+    tag: int
+    group: int
+    since_ns: int
+    waiting: bool
+
+
+class Call(NamedTuple):
+    """A collective whose root and reduce op only Python knows. `seq` is the group's sequence number."""
+
+    op: str
+    group: int
+    seq: int
+    root: int
+    reduce_op: str
+
+
+class GroupText(NamedTuple):
+    """A process group as the probe wrote it; `number` is how rows refer to it."""
+
+    number: int
+    name: str
+    desc: str
+    backend: str
+    members: str  # as a rank set: "0-3"
+
+
+class Page:
+    """The reader's side: maps the file once; every property is a fresh look."""
+
+    def __init__(self, path: str) -> None:
+        """Map a page. Raises OSError, or BadPage for a file that is none."""
+        self.path = path
+        with open(path, "rb") as handle:
+            if os.fstat(handle.fileno()).st_size < SIZE:
+                raise BadPage(f"{path} is not a ddetect page: too short")
+            self._map = mmap.mmap(handle.fileno(), SIZE, prot=mmap.PROT_READ)
+        header = self.header()
+        if header[S_MAGIC] != MAGIC:
+            raise BadPage(f"{path} is not a ddetect page")
+        if header[S_LAYOUT] != LAYOUT:
+            raise BadPage(f"{path} has layout {header[S_LAYOUT]}; this ddetect reads {LAYOUT}")
+
+    def close(self) -> None:
+        """Unmap."""
+        self._map.close()
+
+    def header(self) -> Tuple[int, ...]:
+        """All header slots at once; index them with the S_ constants."""
+        return struct.unpack_from(f"<{HEADER_SLOTS}q", self._map, 0)
+
+    def lanes(self) -> List[Tuple[int, int]]:
+        """(phase, since_ns) of every lane that was ever used."""
+        raw = struct.unpack_from(f"<{LANES}q", self._map, LANES_AT * 8)
+        return [(value & 0xFF, value & ~0xFF) for value in raw if value]
+
+    def open_ops(self) -> List[OpenOp]:
+        """Point-to-point operations that have begun and not ended."""
+        rows = (self._row(P2P_AT + n * P2P_WIDTH, P2P_WIDTH) for n in range(P2P_ROWS))
+        return [OpenOp(r[0], r[1], r[2], r[3], r[4], bool(r[5])) for r in rows if r is not None and r[0]]
+
+    def calls(self) -> List[Call]:
+        """The newest rooted calls, in no order."""
+        rows = (self._row(CALLS_AT + n * CALLS_WIDTH, CALLS_WIDTH) for n in range(CALLS_ROWS))
+        return [
+            Call(CALL_OPS[r[0]], r[1], r[2], r[3], REDUCE_OPS[r[4]])
+            for r in rows
+            if r is not None and 0 < r[0] < len(CALL_OPS) and 0 <= r[4] < len(REDUCE_OPS)
+        ]
+
+    def groups(self) -> List[GroupText]:
+        """Process groups this rank is in."""
+        return [GroupText(*item) for item in self._json("groups") or []]
+
+    def exception(self) -> Optional[dict]:  # type: ignore[type-arg]
+        """The last uncaught exception: keys type, message, function, file, line; None if there was none."""
+        value = self._json("exception")
+        return value if isinstance(value, dict) else None
+
+    def script(self) -> str:
+        """The program the rank runs."""
+        return _read_text(self._map, "script")
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads(_read_text(self._map, name) or "null")
+        except ValueError:
+            return None
+
+    def _row(self, at: int, width: int) -> Optional[Tuple[int, ...]]:
+        for _ in range(_ROW_TRIES):
+            row = struct.unpack_from(f"<{width}q", self._map, at * 8)
+            again = struct.unpack_from("<q", self._map, at * 8)[0]
+            if row[0] == again and not row[0] & 1:
+                return row[1:] if row[0] else None
+        return None
+
+
+def _read_text(view: mmap.mmap, name: str) -> str:
+    at, room = _TEXTS[name]
+    for _ in range(_ROW_TRIES):
+        before, length = struct.unpack_from("<2q", view, at)
+        raw = view[at + 16 : at + 16 + max(0, min(length, room - 16))]
+        after = struct.unpack_from("<q", view, at)[0]
+        if before == after and not before & 1:
+            return raw.decode("utf-8", "replace")
+    return ""
+
+
+def write_mail(path: str, text: str) -> None:
+    """Leave a message for the rank's tick thread: the one way back into the rank."""
+    at, room = _TEXTS["mailbox"]
+    raw = text.encode("utf-8", "replace")[: room - 16]
+    handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        sequence = struct.unpack("<q", os.pread(handle, 8, at))[0] | 1
+        os.pwrite(handle, struct.pack("<2q", sequence, len(raw)), at)
+        os.pwrite(handle, raw, at + 16)
+        os.pwrite(handle, struct.pack("<q", sequence + 1), at)
+    finally:
+        os.close(handle)
