@@ -492,3 +492,42 @@ class Verdict:
     def culprit_ranks(self) -> tuple[int, ...]:
         """The ranks named, in order, once each."""
         return tuple(sorted({c.rank for c in self.culprits}))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was said earlier about an incident."""
+
+    stage: Stage
+    status: Status
+    cause: Cause | None
+    culprits: tuple[int, ...]
+    summary: str
+    at_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Why and when an incident ended."""
+
+    reason: str
+    lasted_s: float
+    at_unix_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A verdict with its life: what `verdict.json` and `report.txt` say."""
+
+    number: int
+    stage: Stage
+    verdict: Verdict
+    job: str
+    attempt: int
+    world_size: int
+    stalled_for_s: float
+    last_progress_unix_ns: int
+    judged_at_unix_ns: int  # of the first judgement
+    confirmed_at_unix_ns: int | None = None
+    closed: Closed | None = None
+    history: tuple[Judgement, ...] = ()
