@@ -31,6 +31,7 @@ bench: $(STAMP) ## cost and speed, as ratios measured in one run
 
 proto: $(STAMP) ## regenerate ddetect/wire/v1 from proto/
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. --grpc_python_out=. proto/ddetect/wire/v1/*.proto
+	rm ddetect/wire/v1/snapshot_pb2_grpc.py # it holds no service
 
 clean:
 	rm -rf $(VENV) build *.egg-info ddetect-out

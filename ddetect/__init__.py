@@ -1,3 +1,3 @@
-"""ddetect: point it at a training job, and when the job stops moving it names the rank, the line and the reason."""
+"""Point ddetect at a training job: when the job stops moving it names the rank, the line and the reason."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
 """What an agent and the coordinator say to each other, as values.
 
-Agent to coordinator: Hello once per connection, NodeRoster when it changes, NodeBeat each second, NodeGone when a
-process ended, Evidence when asked. Coordinator to agent: TakeEvidence, EndRanks.
+Agent to coordinator: Hello once per connection, NodeRoster when it changes, NodeBeat each second, NodeGone
+when a process ended, Evidence when asked. Coordinator to agent: TakeEvidence, EndRanks.
 Never here: protobuf (ddetect.wire turns these into bytes and back).
 """
 
@@ -47,7 +47,7 @@ class NodeGone:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """One instant of one node: stacks, collectives, open point-to-point operations, and what could not be read."""
+    """One instant of one node: stacks, collectives, open point-to-point operations, and what was unreadable."""
 
     request: int
     sample: Sample

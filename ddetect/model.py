@@ -168,7 +168,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a process was doing at one instant, without its identity: equal sightings are one class of ranks."""
+    """What a process did at one instant, without its identity: equal sightings are one class of ranks."""
 
     state: str  # R S D T t Z, or "gone"
     threads: tuple[Thread, ...] = ()
@@ -228,17 +228,21 @@ class Roster:
 
 @dataclass(frozen=True, eq=False)
 class Beats:
-    """How every lane is, row for row with its Roster. Ages, because clocks of two hosts are never compared."""
+    """How every lane is, row for row with its Roster. Ages: clocks of two hosts are never compared."""
 
     step: Ints = field(default_factory=_no_ints)  # optimizer steps done
     step_age_s: Floats = field(default_factory=_no_floats)  # since the last one; inf if none
     batch: Ints = field(default_factory=_no_ints)
     calls: Ints = field(default_factory=_no_ints)  # torch.distributed calls begun, from Python
-    collectives: Ints = field(default_factory=_no_ints)  # completed, from the Flight Recorder when it was asked
+    collectives: Ints = field(
+        default_factory=_no_ints
+    )  # completed, from the Flight Recorder when it was asked
     activity_age_s: Floats = field(default_factory=_no_floats)  # since any counter moved
     phase: Ints = field(default_factory=_no_ints)  # Phase
     phase_age_s: Floats = field(default_factory=_no_floats)
-    tick_age_s: Floats = field(default_factory=_no_floats)  # since the probe's thread last ran; inf without a page
+    tick_age_s: Floats = field(
+        default_factory=_no_floats
+    )  # since the probe's thread last ran; inf without a page
     state: Ints = field(default_factory=_no_ints)  # ord() of the /proc state; 0 when the process is gone
     cpu_s: Floats = field(default_factory=_no_floats)
     io_bytes: Ints = field(default_factory=_no_ints)

@@ -1,1 +1,1 @@
-
+"""Model and messages as bytes: protobuf, gRPC channels, .ddsnap files."""

@@ -1,0 +1,96 @@
+from ddetect.wire.v1 import snapshot_pb2 as _snapshot_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Hello(_message.Message):
+    __slots__ = ("node", "job")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    job: str
+    def __init__(self, node: _Optional[str] = ..., job: _Optional[str] = ...) -> None: ...
+
+class NodeRoster(_message.Message):
+    __slots__ = ("version", "world_size", "restart", "roster")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RESTART_FIELD_NUMBER: _ClassVar[int]
+    ROSTER_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    world_size: int
+    restart: int
+    roster: _snapshot_pb2.Roster
+    def __init__(self, version: _Optional[int] = ..., world_size: _Optional[int] = ..., restart: _Optional[int] = ..., roster: _Optional[_Union[_snapshot_pb2.Roster, _Mapping]] = ...) -> None: ...
+
+class NodeBeat(_message.Message):
+    __slots__ = ("roster_version", "beats")
+    ROSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    BEATS_FIELD_NUMBER: _ClassVar[int]
+    roster_version: int
+    beats: _snapshot_pb2.Beats
+    def __init__(self, roster_version: _Optional[int] = ..., beats: _Optional[_Union[_snapshot_pb2.Beats, _Mapping]] = ...) -> None: ...
+
+class NodeGone(_message.Message):
+    __slots__ = ("gone",)
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    gone: _containers.RepeatedCompositeFieldContainer[_snapshot_pb2.Gone]
+    def __init__(self, gone: _Optional[_Iterable[_Union[_snapshot_pb2.Gone, _Mapping]]] = ...) -> None: ...
+
+class Evidence(_message.Message):
+    __slots__ = ("request", "sample", "collectives", "progress", "ops", "p2p", "unread")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SAMPLE_FIELD_NUMBER: _ClassVar[int]
+    COLLECTIVES_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    OPS_FIELD_NUMBER: _ClassVar[int]
+    P2P_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    sample: _snapshot_pb2.Sample
+    collectives: _snapshot_pb2.Collectives
+    progress: _snapshot_pb2.Progress
+    ops: _snapshot_pb2.Ops
+    p2p: _snapshot_pb2.OpenP2P
+    unread: _containers.RepeatedCompositeFieldContainer[_snapshot_pb2.Unread]
+    def __init__(self, request: _Optional[int] = ..., sample: _Optional[_Union[_snapshot_pb2.Sample, _Mapping]] = ..., collectives: _Optional[_Union[_snapshot_pb2.Collectives, _Mapping]] = ..., progress: _Optional[_Union[_snapshot_pb2.Progress, _Mapping]] = ..., ops: _Optional[_Union[_snapshot_pb2.Ops, _Mapping]] = ..., p2p: _Optional[_Union[_snapshot_pb2.OpenP2P, _Mapping]] = ..., unread: _Optional[_Iterable[_Union[_snapshot_pb2.Unread, _Mapping]]] = ...) -> None: ...
+
+class AgentMessage(_message.Message):
+    __slots__ = ("hello", "roster", "beat", "gone", "evidence")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    ROSTER_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    roster: NodeRoster
+    beat: NodeBeat
+    gone: NodeGone
+    evidence: Evidence
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., roster: _Optional[_Union[NodeRoster, _Mapping]] = ..., beat: _Optional[_Union[NodeBeat, _Mapping]] = ..., gone: _Optional[_Union[NodeGone, _Mapping]] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ...) -> None: ...
+
+class TakeEvidence(_message.Message):
+    __slots__ = ("request", "native_pids")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    NATIVE_PIDS_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    native_pids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[int] = ..., native_pids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class EndRanks(_message.Message):
+    __slots__ = ("grace_s",)
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    grace_s: float
+    def __init__(self, grace_s: _Optional[float] = ...) -> None: ...
+
+class CoordinatorMessage(_message.Message):
+    __slots__ = ("take_evidence", "end_ranks")
+    TAKE_EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    END_RANKS_FIELD_NUMBER: _ClassVar[int]
+    take_evidence: TakeEvidence
+    end_ranks: EndRanks
+    def __init__(self, take_evidence: _Optional[_Union[TakeEvidence, _Mapping]] = ..., end_ranks: _Optional[_Union[EndRanks, _Mapping]] = ...) -> None: ...
