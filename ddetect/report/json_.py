@@ -1,0 +1,91 @@
+"""An incident as `verdict.json`, schema 1: the contract other programs read.
+
+Enters: an Incident. Leaves: a dict of plain JSON values. Fields may be added; none is renamed or removed.
+Never here: I/O, wording, judging.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from ddetect.model import Culprit, Incident, Judgement
+from ddetect.rankset import format_ranks
+
+SCHEMA = 1
+
+
+def verdict_json(incident: Incident) -> dict[str, Any]:
+    """Say everything about an incident in the words of the contract."""
+    verdict = incident.verdict
+    said: dict[str, Any] = {
+        "schema": SCHEMA,
+        "status": verdict.status.value,
+        "cause": verdict.cause.value if verdict.cause else None,
+        "stage": incident.stage.value,
+        "proof": verdict.proof.value,
+        "confidence": round(verdict.confidence, 4),
+        "summary": verdict.summary,
+        "culprits": [_culprit(culprit) for culprit in verdict.culprits],
+        "waiting": [
+            {
+                "ranks": format_ranks(group.ranks),
+                "on": group.on,
+                "backend": group.backend,
+                "group": group.group,
+                "seq": group.seq,
+            }
+            for group in verdict.waiting
+        ],
+        "unread": [{"ranks": format_ranks(item.ranks), "reason": item.reason} for item in verdict.unread],
+        "evidence": list(verdict.evidence),
+        "advice": list(verdict.advice),
+        "history": [_judgement(earlier) for earlier in incident.history],
+        "closed": None,
+        "job": incident.job,
+        "attempt": incident.attempt,
+        "world_size": incident.world_size,
+        "stalled_for_s": round(incident.stalled_for_s, 3) if math.isfinite(incident.stalled_for_s) else None,
+        "last_progress_unix_ns": incident.last_progress_unix_ns,
+        "judged_at_unix_ns": incident.judged_at_unix_ns,
+        "incident": incident.number,
+    }
+    if incident.confirmed_at_unix_ns is not None:
+        said["confirmed_at_unix_ns"] = incident.confirmed_at_unix_ns
+    if incident.closed is not None:
+        said["closed"] = {
+            "reason": incident.closed.reason,
+            "lasted_s": round(incident.closed.lasted_s, 3),
+            "at_unix_ns": incident.closed.at_unix_ns,
+        }
+    return said
+
+
+def format_verdict_json(incident: Incident) -> str:
+    """The text of `verdict.json`, and of every `--json`."""
+    return json.dumps(verdict_json(incident), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _culprit(culprit: Culprit) -> dict[str, Any]:
+    process, where = culprit.process, culprit.where
+    return {
+        "rank": culprit.rank,
+        "lane": culprit.lane,
+        "host": culprit.host,
+        "pid": culprit.pid,
+        "process": {"role": process.role, "index": process.index, "pid": process.pid} if process else None,
+        "where": {"function": where.function, "file": where.file, "line": where.line} if where else None,
+        "doing": culprit.doing,
+    }
+
+
+def _judgement(earlier: Judgement) -> dict[str, Any]:
+    return {
+        "stage": earlier.stage.value,
+        "status": earlier.status.value,
+        "cause": earlier.cause.value if earlier.cause else None,
+        "culprits": format_ranks(earlier.culprits),
+        "summary": earlier.summary,
+        "at_unix_ns": earlier.at_unix_ns,
+    }
