@@ -30,8 +30,8 @@ def loader_hang() -> Incident:
         cause=Cause.DATA_LOADING,
         proof=Proof.TIME,
         confidence=0.97,
-        summary="rank 2 waits for its DataLoader: loader worker 1 (pid 4711) sleeps in dataset.py:88 read_shard; "
-        "ranks 0-1,3 wait for it in all_reduce #412 of default_pg",
+        summary="rank 2 waits for its DataLoader: loader worker 1 (pid 4711) sleeps in dataset.py:88 "
+        "read_shard; ranks 0-1,3 wait for it in all_reduce #412 of default_pg",
         culprits=(
             Culprit(
                 rank=2,
@@ -67,7 +67,7 @@ def mismatch() -> Incident:
         cause=Cause.COLLECTIVE_MISMATCH,
         proof=Proof.STRUCTURAL,
         confidence=0.9,
-        summary="ranks 0-1 and ranks 2-3 call different operations as #7 of default_pg: all_reduce and broadcast",
+        summary="ranks 0-1 and ranks 2-3 call different operations as #7 of default_pg: all_reduce, broadcast",
         culprits=tuple(Culprit(rank=rank, host="node-0") for rank in range(4)),
         evidence=("ranks 0-1: all_reduce [[16]] Float", "ranks 2-3: broadcast [[16]] Float"),
         advice=("Make every rank take the same branch before this operation.",),

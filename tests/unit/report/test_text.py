@@ -84,7 +84,7 @@ def test_closed_incident_says_why_and_sends_to_the_saved_evidence():
     """After the end there is no process to look into; the folder is what remains."""
     report = format_report(incidents.closed(), folder="my out/incident-004")
 
-    assert "Closed after 1m16s (2026-01-01 03:01:16 UTC): progress resumed: step 413" in report
+    assert "Closed after 1m16s (2026-01-01 03:01:15 UTC): progress resumed: step 413" in report
     assert section(report, "Next") == ["ddetect diagnose 'my out/incident-004'"]
 
 
