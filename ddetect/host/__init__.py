@@ -1,1 +1,1 @@
-
+"""One machine: what its kernel and its devices say."""

@@ -1,0 +1,75 @@
+"""GPUs through NVML, where there are any.
+
+Enters: nothing. Leaves: one Gpu per device, or none and a reason. A host without NVIDIA's library is
+normal and says nothing on its own.
+Never here: CUDA, which would open a context on the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One device; `pids` maps each process on it to the bytes it holds (-1 when the driver does not tell)."""
+
+    index: int
+    name: str
+    busy_percent: int
+    memory_used: int
+    memory_total: int
+    pids: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """What NVML told; `reason` says why there is nothing."""
+
+    gpus: tuple[Gpu, ...] = ()
+    reason: str = ""
+
+
+def read_gpus() -> Gpus:
+    """Look at every GPU once. Never raises."""
+    try:
+        import pynvml
+    except ImportError:
+        return Gpus(reason="pynvml is not installed: pip install nvidia-ml-py")
+    try:
+        pynvml.nvmlInit()
+    except Exception as error:  # NVMLError, or whatever a broken driver makes of it
+        return Gpus(reason=f"no NVIDIA driver on this host ({error})")
+    try:
+        return Gpus(tuple(_read_gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())))
+    except Exception as error:
+        return Gpus(reason=f"NVML failed: {error}")
+    finally:
+        try:
+            pynvml.nvmlShutdown()
+        except Exception:
+            pass  # a driver that fell over while we read
+
+
+def _read_gpu(pynvml: object, index: int) -> Gpu:
+    nvml: dict[str, object] = vars(pynvml)
+
+    def ask(name: str, *args: object) -> object:
+        function = nvml[name]
+        assert callable(function)
+        return function(*args)
+
+    device = ask("nvmlDeviceGetHandleByIndex", index)
+    name = ask("nvmlDeviceGetName", device)
+    busy = getattr(ask("nvmlDeviceGetUtilizationRates", device), "gpu", -1)
+    memory = ask("nvmlDeviceGetMemoryInfo", device)
+    running = ask("nvmlDeviceGetComputeRunningProcesses", device)
+    assert isinstance(running, list)
+    return Gpu(
+        index,
+        name.decode() if isinstance(name, bytes) else str(name),
+        int(busy),
+        int(getattr(memory, "used", -1)),
+        int(getattr(memory, "total", -1)),
+        tuple((int(p.pid), int(-1 if p.usedGpuMemory is None else p.usedGpuMemory)) for p in running),
+    )

@@ -1,0 +1,91 @@
+"""Which dumper, in which mode, for a process in a given state.
+
+Enters: a pid, what /proc says about its threads, and how to ask its faulthandler. Leaves: a Dump, always: a process
+that cannot be dumped is evidence too, with the reason.
+Never here: /proc (the caller has read it), more time than the caller gave.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ddetect.stacks.failure import DumpFailed, Kind
+from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
+from ddetect.stacks.parse import Seen
+from ddetect.stacks.pyspy import read_pyspy
+from ddetect.stacks.pystack import read_pystack
+
+FROZEN = frozenset("TtDX")
+"""States in which a process must not be paused: blocking py-spy fails on T and t, and hangs on D."""
+
+_PYSPY_S, _NATIVE_S, _PYSTACK_S, _FAULT_S = 1.0, 3.0, 1.5, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """The threads of one process, or the reason why there are none."""
+
+    seen: tuple[Seen, ...] = ()
+    dumper: str = ""
+    unread: str = ""
+
+
+def read_stacks(
+    pid: int,
+    *,
+    states: str,
+    fault: FaultFile | None = None,
+    native: bool = False,
+    timeout_s: float = 2.5,
+) -> Dump:
+    """Dump one process. `states` are the /proc states of all its threads, the main one first."""
+    if not states:
+        return Dump(unread=f"pid {pid} is gone")
+    if states[0] == "Z":
+        return Dump(unread=f"pid {pid} has ended and waits for its parent to notice (zombie)")
+    deadline = time.monotonic() + timeout_s
+    reasons: list[str] = []
+    for name, read in _attempts(pid, frozen=bool(FROZEN & set(states)), native=native):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            reasons.append("there was no time left to try another way")
+            break
+        try:
+            return Dump(read(left), name)
+        except DumpFailed as failed:
+            reasons.append(failed.reason)
+            if failed.kind in (Kind.GONE, Kind.NOT_PYTHON):
+                return Dump(unread=failed.reason)
+            if failed.kind is Kind.DENIED:
+                break
+    if fault is not None and states[0] not in FROZEN:
+        try:
+            left = min(_FAULT_S, max(0.1, deadline - time.monotonic()))
+            return Dump(read_faulthandler(pid, fault, timeout_s=left), "faulthandler")
+        except DumpFailed as failed:
+            reasons.append(failed.reason)
+    return Dump(unread="; ".join(dict.fromkeys(reasons)))
+
+
+def _attempts(
+    pid: int, *, frozen: bool, native: bool
+) -> list[tuple[str, Callable[[float], tuple[Seen, ...]]]]:
+    def spy(left: float) -> tuple[Seen, ...]:
+        return read_pyspy(pid, blocking=True, timeout_s=min(left, _PYSPY_S))
+
+    def spy_native(left: float) -> tuple[Seen, ...]:
+        return read_pyspy(pid, blocking=True, native=True, timeout_s=min(left, _NATIVE_S))
+
+    def spy_passing(left: float) -> tuple[Seen, ...]:
+        return read_pyspy(pid, blocking=False, timeout_s=min(left, _PYSPY_S))
+
+    def stack(left: float) -> tuple[Seen, ...]:
+        return read_pystack(pid, blocking=not frozen, timeout_s=min(left, _PYSTACK_S))
+
+    passing = ("py-spy --nonblocking", spy_passing)
+    if frozen:
+        return [passing, ("pystack", stack)]
+    plain = [("py-spy", spy), passing, ("pystack", stack)]
+    return [("py-spy --native", spy_native), *plain] if native else plain

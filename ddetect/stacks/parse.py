@@ -1,0 +1,179 @@
+"""Turn what a stack dumper printed into threads.
+
+Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `Seen`, our Thread with the kernel's number for
+it. Function names are the bare ones (`run`, not `Thread.run`), so that every dumper and every Python version say the
+same about the same frame.
+Never here: processes, files, clocks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ddetect.model import Frame, Thread
+
+TICK_THREAD = "ddetect-tick"
+"""The probe's own thread: never part of what the job does."""
+
+_TICK_FILE = "ddetect_probe/beat.py"  # for dumpers that do not tell names
+
+DEEPEST = 256
+"""Innermost frames kept: a runaway recursion must not become a runaway message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A thread and the kernel's number for it, which joins it to /proc; 0 when the dumper does not tell."""
+
+    tid: int
+    thread: Thread
+
+
+def parse_pyspy(text: str, pid: int) -> tuple[Seen, ...]:
+    """Read `py-spy dump --json`, with or without --native. Raises ValueError on anything else."""
+    rows = json.loads(text)
+    if not isinstance(rows, list):
+        raise ValueError("py-spy did not print a list of threads")
+    try:
+        return arrange(_pyspy_thread(row, pid) for row in rows if row.get("pid", pid) == pid)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"py-spy printed a thread we do not understand: {error!r}") from error
+
+
+def _pyspy_thread(row: dict[str, Any], pid: int) -> Seen:
+    tid = int(row.get("os_thread_id") or 0)
+    name = str(row.get("thread_name") or "")
+    python: list[Frame] = []
+    native: list[str] = []
+    for frame in row["frames"]:
+        symbol = str(frame["name"])
+        # Only a native frame has the library it lives in as its module.
+        if frame.get("module") is None:
+            python.append(Frame(bare(symbol), str(frame["filename"]), int(frame["line"])))
+        elif not symbol.startswith(
+            "0x"
+        ):  # an address without a name differs from rank to rank and says nothing
+            native.append(symbol)
+    return Seen(
+        tid,
+        Thread(
+            name=name,
+            is_main=tid == pid if tid else name == "MainThread",
+            active=bool(row.get("active")),
+            owns_gil=bool(row.get("owns_gil")),
+            stack=tuple(python),
+            native=tuple(native[:DEEPEST]),
+        ),
+    )
+
+
+_PYSTACK_THREAD = re.compile(r"Traceback for thread (\d+) \((.*?)\) \[(.*?)\] \(most recent call last\):")
+_PYSTACK_FRAME = re.compile(r'\s*\(Python\) File "(.*)", line (\d+), in (.+)$')
+
+
+def parse_pystack(text: str, pid: int) -> tuple[Seen, ...]:
+    """Read `pystack remote PID`. Raises ValueError when there is no thread in it."""
+    found: list[tuple[int, bool, list[Frame]]] = []
+    for line in text.splitlines():
+        head = _PYSTACK_THREAD.match(line)
+        if head:
+            found.append((int(head[1]), "Has the GIL" in head[3], []))
+            continue
+        frame = _PYSTACK_FRAME.match(line)
+        if frame and found:
+            found[-1][2].append(Frame(bare(frame[3]), frame[1], int(frame[2])))
+    if not found:
+        raise ValueError("pystack printed no thread")
+    # pystack knows only the kernel's name of a thread, which is the program's: the stack tells ours apart.
+    return arrange(
+        Seen(
+            tid,
+            Thread(
+                name="MainThread" if tid == pid else "",
+                is_main=tid == pid,
+                active=False,
+                owns_gil=gil,
+                stack=tuple(reversed(frames)),
+            ),
+        )
+        for tid, gil, frames in found
+    )
+
+
+_FAULT_THREAD = re.compile(
+    r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[(.*?)\] )?\(most recent call first\):"
+)
+_FAULT_FRAME = re.compile(r'\s*File "(.*)", line (\d+) in (.+)$')
+
+
+def parse_faulthandler(text: str) -> tuple[Seen, ...]:
+    """Read one dump of the interpreter's faulthandler. Raises ValueError when there is no thread in it."""
+    found: list[tuple[str, list[Frame]]] = []
+    for line in text.splitlines():
+        head = _FAULT_THREAD.match(line)
+        if head:
+            found.append((head[1] or "", []))
+            continue
+        frame = _FAULT_FRAME.match(line)
+        if frame and found:
+            found[-1][1].append(Frame(bare(frame[3]), frame[1], int(frame[2])))
+    if not found:
+        raise ValueError("faulthandler wrote no thread")
+    # It lists the newest thread first and names none; the main thread is the one threading.py did not start.
+    # Past 100 threads it stops before the main one: then there is none to point at.
+    mains = [
+        number for number, (_, frames) in enumerate(found) if frames and not _started_by_threading(frames)
+    ]
+    main = mains[-1] if mains else -1
+    return arrange(
+        Seen(0, Thread("MainThread" if n == main else name, n == main, False, False, tuple(frames)))
+        for n, (name, frames) in enumerate(found)
+    )
+
+
+def _started_by_threading(frames: list[Frame]) -> bool:
+    return frames[-1].function == "_bootstrap" and frames[-1].file.endswith("threading.py")
+
+
+def bare(function: str) -> str:
+    """`Thread.run` and `main.<locals>.run` are both `run`: older Pythons and other dumpers say no more."""
+    return function.rpartition(".")[2] or function
+
+
+def arrange(seen: Iterable[Seen]) -> tuple[Seen, ...]:
+    """Main thread first, the rest in an order that does not depend on the dumper; ours and empty ones left out."""
+    kept = [
+        Seen(one.tid, replace(one.thread, stack=_job_only(one.thread.stack)[:DEEPEST]))
+        for one in seen
+        if not _is_noise(one.thread)
+    ]
+    return tuple(
+        sorted(kept, key=lambda one: (not one.thread.is_main, one.thread.name, _lines(one.thread.stack)))
+    )
+
+
+def _is_noise(thread: Thread) -> bool:
+    ticking = thread.name == TICK_THREAD or any(f.file.endswith(_TICK_FILE) for f in thread.stack[-4:])
+    return not thread.is_main and (ticking or not thread.stack)
+
+
+def _lines(stack: tuple[Frame, ...]) -> list[tuple[str, int]]:
+    return [(frame.file, frame.line) for frame in stack]
+
+
+def _job_only(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Leave out our wrappers, and what a forked child inherited below its beginning: fork copies frames.
+
+    A wrapper that is innermost stays: if it is we who are stuck, the stack must say so.
+    """
+    kept: list[Frame] = []
+    for depth, frame in enumerate(stack):
+        if depth == 0 or "/ddetect_probe/" not in frame.file:
+            kept.append(frame)
+        if frame.function == "_bootstrap" and frame.file.endswith("multiprocessing/process.py"):
+            break
+    return tuple(kept)

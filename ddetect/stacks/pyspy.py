@@ -1,0 +1,30 @@
+"""py-spy: the first choice. JSON, because only JSON tells who owns the GIL while idle.
+
+Enters: a pid. Leaves: its Python threads, with C symbols when asked. Blocking mode pauses the target for a few
+milliseconds and its stacks are consistent; it fails on a stopped target and hangs on one in D.
+Never here: which mode to take (dump.py decides).
+"""
+
+from __future__ import annotations
+
+from ddetect.stacks.failure import DumpFailed, Kind
+from ddetect.stacks.parse import Seen, parse_pyspy
+from ddetect.stacks.program import find_program, run_dumper
+
+
+def read_pyspy(pid: int, *, blocking: bool, native: bool = False, timeout_s: float) -> tuple[Seen, ...]:
+    """Dump one process. Raises DumpFailed."""
+    program = find_program("py-spy")
+    if program is None:
+        raise DumpFailed(Kind.BROKEN, "py-spy is not installed: pip install py-spy")
+    command = [program, "dump", "--json", "--pid", str(pid)]
+    if native:
+        command.append("--native")
+    if not blocking:
+        command.append("--nonblocking")
+    name = "py-spy" if blocking else "py-spy --nonblocking"
+    text = run_dumper(name, pid, command, timeout_s)
+    try:
+        return parse_pyspy(text, pid)
+    except ValueError as error:
+        raise DumpFailed(Kind.BROKEN, f"{name} printed what we cannot read for pid {pid}: {error}") from error
