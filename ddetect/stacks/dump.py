@@ -1,7 +1,7 @@
 """Which dumper, in which mode, for a process in a given state.
 
-Enters: a pid, what /proc says about its threads, and how to ask its faulthandler. Leaves: a Dump, always: a process
-that cannot be dumped is evidence too, with the reason.
+Enters: a pid, what /proc says about its threads, and how to ask its faulthandler. Leaves: a Dump, always: a
+process that cannot be dumped is evidence too, with the reason.
 Never here: /proc (the caller has read it), more time than the caller gave.
 """
 
@@ -21,6 +21,8 @@ FROZEN = frozenset("TtDX")
 """States in which a process must not be paused: blocking py-spy fails on T and t, and hangs on D."""
 
 _PYSPY_S, _NATIVE_S, _PYSTACK_S, _FAULT_S = 1.0, 3.0, 1.5, 0.5
+
+_Attempts = list[tuple[str, Callable[[float], tuple[Seen, ...]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,7 @@ def read_stacks(
     return Dump(unread="; ".join(dict.fromkeys(reasons)))
 
 
-def _attempts(
-    pid: int, *, frozen: bool, native: bool
-) -> list[tuple[str, Callable[[float], tuple[Seen, ...]]]]:
+def _attempts(pid: int, *, frozen: bool, native: bool) -> _Attempts:
     def spy(left: float) -> tuple[Seen, ...]:
         return read_pyspy(pid, blocking=True, timeout_s=min(left, _PYSPY_S))
 
@@ -87,5 +87,5 @@ def _attempts(
     passing = ("py-spy --nonblocking", spy_passing)
     if frozen:
         return [passing, ("pystack", stack)]
-    plain = [("py-spy", spy), passing, ("pystack", stack)]
+    plain: _Attempts = [("py-spy", spy), passing, ("pystack", stack)]
     return [("py-spy --native", spy_native), *plain] if native else plain

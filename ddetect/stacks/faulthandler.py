@@ -1,4 +1,4 @@
-"""faulthandler: where ptrace is forbidden. The interpreter writes its own stacks to a file when a signal comes.
+"""faulthandler: where ptrace is forbidden. The interpreter writes its own stacks on a signal.
 
 Enters: a pid, the file the probe opened and the signal it registered. Leaves: the Python threads.
 Never here: a signal to a process that does not catch it (that would kill it).

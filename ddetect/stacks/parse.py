@@ -1,8 +1,8 @@
 """Turn what a stack dumper printed into threads.
 
-Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `Seen`, our Thread with the kernel's number for
-it. Function names are the bare ones (`run`, not `Thread.run`), so that every dumper and every Python version say the
-same about the same frame.
+Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `Seen`, our Thread with the kernel's number
+for it. Function names are the bare ones (`run`, not `Thread.run`), so that every dumper and every Python version
+say the same about the same frame.
 Never here: processes, files, clocks.
 """
 
@@ -145,7 +145,7 @@ def bare(function: str) -> str:
 
 
 def arrange(seen: Iterable[Seen]) -> tuple[Seen, ...]:
-    """Main thread first, the rest in an order that does not depend on the dumper; ours and empty ones left out."""
+    """Main thread first, the rest in an order no dumper decides; our own and empty ones left out."""
     kept = [
         Seen(one.tid, replace(one.thread, stack=_job_only(one.thread.stack)[:DEEPEST]))
         for one in seen

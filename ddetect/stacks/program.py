@@ -1,7 +1,7 @@
 """Run a dumper as a program, under a timeout.
 
-Enters: a command line. Leaves: what it printed on stdout; DumpFailed for everything else. A dumper that is killed
-lets go of its target by itself (the kernel detaches a tracer that dies).
+Enters: a command line. Leaves: what it printed on stdout; DumpFailed for everything else. A dumper that is
+killed lets go of its target by itself (the kernel detaches a tracer that dies).
 Never here: knowledge of what any dumper prints.
 """
 

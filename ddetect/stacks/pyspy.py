@@ -1,7 +1,7 @@
 """py-spy: the first choice. JSON, because only JSON tells who owns the GIL while idle.
 
-Enters: a pid. Leaves: its Python threads, with C symbols when asked. Blocking mode pauses the target for a few
-milliseconds and its stacks are consistent; it fails on a stopped target and hangs on one in D.
+Enters: a pid. Leaves: its Python threads, with C symbols when asked. Blocking mode pauses the target for a
+few milliseconds and its stacks are consistent; it fails on a stopped target and hangs on one in D.
 Never here: which mode to take (dump.py decides).
 """
 
