@@ -1,7 +1,7 @@
 """Ask a coordinator how its job is.
 
-Enters: an address ("unix:/run/c.sock", "node-0:29677") and a token. Leaves: a StatusView, or NetworkError with what
-to do. Never here: printing, looking for run directories, keeping a connection open.
+Enters: an address ("unix:/run/c.sock", "node-0:29677") and a token. Leaves: a StatusView, or NetworkError
+with what to do. Never here: printing, looking for run directories, keeping a connection open.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StatusView:
 def read_status(target: str, token: str | None = None, *, timeout_s: float = 5.0) -> StatusView:
     """Ask once. Raises NetworkError when nobody answers, or not to us."""
     with grpc.insecure_channel(target, options=list(OPTIONS)) as channel:
-        stub = client_pb2_grpc.ClientStub(channel)
+        stub = client_pb2_grpc.ClientStub(channel)  # type: ignore[no-untyped-call]  # generated
         try:
             response = stub.Status(
                 client_pb2.StatusRequest(), timeout=timeout_s, metadata=metadata(token), wait_for_ready=False
@@ -74,7 +74,7 @@ def _refusal(target: str, token: str | None, timeout_s: float, error: grpc.RpcEr
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return NetworkError(
             f"the coordinator at {target} did not answer within {timeout_s:g} s",
-            hint="It may be busy or its host stopped: try again, and look at coordinator.log in the run directory.",
+            hint="It may be busy or its host stopped: try again; then read coordinator.log in its run directory.",
         )
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return NetworkError(

@@ -32,7 +32,7 @@ _NEEDED_MB = 16  # a page is 16 KiB; the rest is snapshots of sockets and logs
 _TARGET = "def wait_for_doctor():\n print('ready', flush=True)\n input()\nwait_for_doctor()"
 _CAP_SYS_PTRACE = 19
 _TRACE_REMEDY = (
-    "Give ddetect ptrace: run it as the user of the job with kernel.yama.ptrace_scope=0, or as root, or with\n"
+    "Give ddetect ptrace: run it as the job's user with kernel.yama.ptrace_scope=0, or as root, or with\n"
     "CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE; Kubernetes: securityContext.capabilities.add)."
 )
 
@@ -253,7 +253,7 @@ def try_torch() -> Ability:
     try:
         version = metadata.version("torch")
     except metadata.PackageNotFoundError:
-        remedy = "Only matters if the job runs in this interpreter, and for `ddetect demo`: pip install 'ddetect[torch]'"
+        remedy = "Only matters for `ddetect demo` and jobs in this interpreter: pip install 'ddetect[torch]'"
         return Ability("torch", WARN, "not installed beside ddetect", remedy)
     if not version.startswith(f"{TORCH_TESTED}."):
         remedy = f"ddetect was tested with torch {TORCH_TESTED}; what another version lacks is left out."

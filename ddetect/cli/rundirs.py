@@ -17,7 +17,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A run directory. `coordinator` is empty while none listens yet; `alive`: a launcher still holds its lock."""
+    """A run directory. `coordinator` is empty while none listens; `alive`: a launcher holds its lock."""
 
     run_dir: Path
     job: str
