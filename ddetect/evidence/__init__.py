@@ -1,1 +1,1 @@
-
+"""Pure parsers of evidence that others made."""

@@ -1,7 +1,7 @@
 """GPUs through NVML, where there are any.
 
-Enters: nothing. Leaves: one Gpu per device, or none and a reason. A host without NVIDIA's library is
-normal and says nothing on its own.
+Enters: nothing. Leaves: one Gpu per device, or none and a reason. A host without NVIDIA's library is normal
+and says nothing on its own.
 Never here: CUDA, which would open a context on the device.
 """
 

@@ -1,6 +1,7 @@
 """Why a dumper gave no stacks.
 
-Enters: what it printed. Leaves: a kind, which decides whether another dumper is worth trying, and a sentence.
+Enters: what it printed. Leaves: a kind, which decides whether another dumper is worth trying, and a
+sentence.
 Never here: processes.
 """
 

@@ -1,8 +1,8 @@
 """Turn what a stack dumper printed into threads.
 
-Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `Seen`, our Thread with the kernel's number
-for it. Function names are the bare ones (`run`, not `Thread.run`), so that every dumper and every Python version
-say the same about the same frame.
+Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `Seen`, our Thread with the kernel's
+number for it. Function names are the bare ones (`run`, not `Thread.run`), so that every dumper and every
+Python version say the same about the same frame.
 Never here: processes, files, clocks.
 """
 

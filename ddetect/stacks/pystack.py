@@ -1,7 +1,7 @@
 """pystack: the second choice, when py-spy does not know the interpreter.
 
-Enters: a pid. Leaves: its Python threads. Run as a program although it is a library: in-process, a target in D
-would take the agent's thread with it.
+Enters: a pid. Leaves: its Python threads. Run as a program although it is a library: in-process, a target
+in D would take the agent's thread with it.
 Never here: which mode to take (dump.py decides).
 """
 
