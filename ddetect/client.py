@@ -74,7 +74,7 @@ def _refusal(target: str, token: str | None, timeout_s: float, error: grpc.RpcEr
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return NetworkError(
             f"the coordinator at {target} did not answer within {timeout_s:g} s",
-            hint="It may be busy or its host stopped: try again; then read coordinator.log in its run directory.",
+            hint="It may be busy: try again; then read coordinator.log in its run directory.",
         )
     if code is grpc.StatusCode.UNIMPLEMENTED:
         return NetworkError(

@@ -118,7 +118,7 @@ def format_view(view: StatusView) -> str:
         lines.append(f"{missing} of {view.world_size} ranks are not seen.")
     unprobed = int((view.beats.has_page == 0).sum())
     if unprobed:
-        lines.append(f"{unprobed} ranks have no probe: only their processes are seen, not their steps.")
+        lines.append(f"Ranks without the probe, of which only the process is seen: {unprobed}.")
     table = format_status_table(fold_rows(view.roster, view.beats))
     return "\n".join(lines) + "\n" + (f"\n{table}" if table else "")
 

@@ -67,7 +67,7 @@ def mismatch() -> Incident:
         cause=Cause.COLLECTIVE_MISMATCH,
         proof=Proof.STRUCTURAL,
         confidence=0.9,
-        summary="ranks 0-1 and ranks 2-3 call different operations as #7 of default_pg: all_reduce, broadcast",
+        summary="ranks 0-1 and ranks 2-3 call different operations as #7 of default_pg: reduce, broadcast",
         culprits=tuple(Culprit(rank=rank, host="node-0") for rank in range(4)),
         evidence=("ranks 0-1: all_reduce [[16]] Float", "ranks 2-3: broadcast [[16]] Float"),
         advice=("Make every rank take the same branch before this operation.",),

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from ddetect.cli import abilities, doctor
+from ddetect.cli.abilities import FAIL, OK, WARN, Ability
+
+
+def test_this_host_is_tried_for_real(capsys):
+    """Every ability is tried; where ptrace is denied this test says so with the remedy."""
+    code = doctor.run(argparse.Namespace(json=True))
+    told = json.loads(capsys.readouterr().out)
+    states = {ability["name"]: ability["state"] for ability in told["abilities"]}
+
+    assert code == 0, told
+    assert told["works"] is True
+    assert {"py-spy", "pystack", "/proc", "shared memory", "unix socket", "torch"} <= set(states)
+    assert OK in (states["py-spy"], states["pystack"]), told
+
+
+def test_failure_is_shown_with_its_remedy_and_ends_in_the_answer():
+    """What does not work comes with what to do, and the last line says whether detection can work."""
+    printed = doctor.format_abilities(
+        (Ability("py-spy", FAIL, "denied", "Do this.\nOr that."), Ability("grpc", OK, "1.0", "never shown"))
+    )
+
+    assert printed.splitlines() == [
+        "fail  py-spy  denied",
+        "              Do this.",
+        "              Or that.",
+        "ok    grpc    1.0",
+        "",
+        "Detection cannot work here until this is fixed: py-spy.",
+    ]
+
+
+def test_one_failing_dumper_is_a_warning_and_two_are_a_failure():
+    """One way to see stacks is enough; none is not. Nobody can dump a process that is not there."""
+    gone = 2**22 + 1
+    assert {one.state for one in abilities.try_dumpers(gone)} == {FAIL}
+
+
+def test_other_program_of_the_same_name_is_not_taken_for_a_dump():
+    """A dumper that answers without the function we wait in has not seen our process."""
+    assert abilities._try_dumper("py-spy", lambda: ()).state == WARN
+
+
+def test_yama_without_capability_warns(tmp_path):
+    """The rule that most often forbids dumps is named, with the way out."""
+    (tmp_path / "sys/kernel/yama").mkdir(parents=True)
+    (tmp_path / "sys/kernel/yama/ptrace_scope").write_text("1\n")
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/status").write_text("Name:\tx\nCapEff:\t0000000000000000\n")
+    denied = abilities.try_ptrace_rules(tmp_path)
+    (tmp_path / "self/status").write_text("Name:\tx\nCapEff:\t0000000000080000\n")
+    allowed = abilities.try_ptrace_rules(tmp_path)
+
+    assert (denied.state, denied.found) == (WARN, "yama scope 1, no CAP_SYS_PTRACE")
+    assert "ptrace_scope" in denied.remedy
+    assert (allowed.state, allowed.found) == (OK, "yama scope 1, CAP_SYS_PTRACE held")
+
+
+def test_unreadable_proc_files_are_named(tmp_path):
+    """`stat` is needed; what else is missing is a warning with its names."""
+    assert abilities.try_proc(7, tmp_path).state == FAIL
+    (tmp_path / "7").mkdir()
+    for name in ("stat", "status", "wchan", "environ"):
+        (tmp_path / "7" / name).write_text("")
+
+    partly = abilities.try_proc(7, tmp_path)
+
+    assert partly.state == WARN
+    assert "io, syscall" in partly.found
+
+
+def test_full_or_missing_base_folder_is_told(tmp_path, monkeypatch):
+    """A base that cannot be written to is a failure with the variable to set."""
+    monkeypatch.setenv("DDETECT_RUN_BASE", "/proc/ddetect")
+
+    assert abilities.try_shared_memory().state == FAIL
+    assert "DDETECT_RUN_BASE" in abilities.try_shared_memory().remedy
+    assert abilities.try_unix_socket().state == FAIL
+
+
+def test_nothing_is_left_behind(tmp_path, monkeypatch):
+    """Files and sockets of the tries are gone afterwards."""
+    monkeypatch.setenv("DDETECT_RUN_BASE", str(tmp_path))
+    abilities.try_shared_memory()
+    abilities.try_unix_socket()
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_token_is_reported_without_being_shown():
+    """The secret itself is never printed."""
+    assert abilities.try_token("hunter2") == Ability("DDETECT_TOKEN", OK, "set")
+    assert abilities.try_token(None).state == WARN
