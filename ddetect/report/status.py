@@ -30,15 +30,19 @@ def format_status_line(
     steps_per_s: float = 0.0,
     stalled_for_s: float = 0.0,
     verdict: Verdict | None = None,
+    summary: str = "",
     blind: str = "",
 ) -> str:
-    """The live line. `state`: starting, moving, suspected, confirmed, ...; `blind`: what is not seen."""
+    """The live line. `state`: starting, moving, suspected, confirmed, ...; `blind`: what is not seen.
+
+    A verdict is said in three words; `summary` is said whole where there is no verdict at hand.
+    """
     seen = f"{ranks_seen}/{world_size} ranks" if world_size > 0 else f"{ranks_seen} ranks"
     parts = [seen]
     if step > 0:
         parts.append(f"step {step}")
     if state in ("suspected", "confirmed"):
-        parts.append(f"{_stillness(step, stalled_for_s)}: {_suspicion(state, verdict)}")
+        parts.append(f"{_stillness(step, stalled_for_s)}: {_suspicion(state, verdict, summary)}")
     else:
         if steps_per_s > 0:
             parts.append(_rate(steps_per_s))
@@ -52,9 +56,9 @@ def _stillness(step: int, stalled_for_s: float) -> str:
     return f"no {'step' if step > 0 else 'progress'} for {format_duration(stalled_for_s)}"
 
 
-def _suspicion(state: str, verdict: Verdict | None) -> str:
+def _suspicion(state: str, verdict: Verdict | None, summary: str) -> str:
     if verdict is None:
-        return "looking why"
+        return f"{state}, {clean(summary)}" if summary else "looking why"
     cause = f" ({verdict.cause.value})" if verdict.cause else ""
     word = "suspect" if state == "suspected" else verdict.status.value.upper()
     if not verdict.culprits:

@@ -182,3 +182,14 @@ def test_culprit_without_cause_keeps_the_line_readable():
 def test_durations_read_as_people_say_them(seconds, text):
     """No 60-second minutes, no raw floats."""
     assert format_duration(seconds) == text
+
+
+def test_suspicion_without_a_verdict_says_its_summary_or_that_we_look():
+    """Between standstill and first judgement the line says that somebody is looking."""
+    looking = format_status_line(state="suspected", ranks_seen=4, world_size=4, stalled_for_s=3)
+    told = format_status_line(
+        state="suspected", ranks_seen=4, world_size=4, stalled_for_s=3, summary="rank 2 sleeps"
+    )
+
+    assert looking.endswith("no progress for 3.0 s: looking why")
+    assert told.endswith("no progress for 3.0 s: suspected, rank 2 sleeps")
