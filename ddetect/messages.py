@@ -47,7 +47,7 @@ class NodeGone:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """One instant of one node: stacks, collectives, open point-to-point operations, and what was unreadable."""
+    """One instant of one node: stacks, collectives, open point-to-point operations, and what stayed unread."""
 
     request: int
     sample: Sample

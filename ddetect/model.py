@@ -404,7 +404,7 @@ class Settings:
     floor_s: float = 2.0
     startup_s: float = 30.0  # before the first step: suspicion after this long without motion
     samples: int = 3
-    sample_gap_s: float = 0.5
+    sample_gap_s: float = 0.35
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,132 @@
+"""What the coordinator knows of its nodes: who is there, how they are, when each was last heard.
+
+Enters: agents' messages with the time they came. Leaves: a `Pulse`, the few numbers that decide whether the job
+moves, and the tables for a snapshot. Pure. Never here: limits, judging, I/O.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ddetect.coordinator.gather import aged, join_rosters, join_tables
+from ddetect.messages import NodeBeat, NodeRoster
+from ddetect.model import UNKNOWN, Beats, Phase, Roster, Unread
+
+SILENT_AFTER_S = 5.0
+
+
+@dataclass(slots=True)
+class Node:
+    """One agent's last words."""
+
+    roster: NodeRoster | None = None
+    beats: Beats | None = None
+    beats_at: float = -math.inf
+    heard_at: float = -math.inf
+    connected: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The job at a glance, as of the newest beats (not extrapolated: silence is not a stall)."""
+
+    alive: int  # rank processes seen alive
+    steps: int  # optimizer steps of the rank that has most; without an optimizer, batches and calls stand in
+    step_at: float  # when a rank last stepped; -inf if none did
+    activity_at: float  # when any counter of any rank last moved
+    quiet_rank: int  # the live rank that has been quiet longest,
+    quiet_at: float  # and when it last moved
+    seen_at: float  # how far our sight reaches: the oldest of the newest beats
+    phase: Phase  # what the ranks that are not inside a collective do
+
+
+@dataclass(slots=True)
+class Nodes:
+    """All nodes of the job."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    def node(self, name: str) -> Node:
+        """The node of that name, from its first word on."""
+        return self.nodes.setdefault(name, Node())
+
+    def take_beat(self, name: str, beat: NodeBeat, now: float) -> None:
+        """Keep a beat that fits its roster."""
+        node = self.node(name)
+        if node.roster is None or node.roster.version != beat.roster_version:
+            return  # it crossed a roster on the way; the next one is a second away
+        if len(beat.beats) == len(node.roster.roster):
+            node.beats, node.beats_at = beat.beats, now
+
+    def heard(self) -> list[tuple[NodeRoster, Beats, float]]:
+        """Nodes with something to show: roster, beats, and when they came."""
+        return [
+            (node.roster, node.beats, node.beats_at)
+            for node in self.nodes.values()
+            if node.roster is not None and node.beats is not None and len(node.beats)
+        ]
+
+    def world_size(self) -> int:
+        """As the ranks were told; UNKNOWN before any."""
+        return max((roster.world_size for roster, _, _ in self.heard()), default=UNKNOWN)
+
+    def pulse(self, now: float) -> Pulse | None:
+        """The job at a glance; None while no agent can be heard that sees a living rank."""
+        parts = [(roster, beats, at) for roster, beats, at in self.heard() if now - at <= SILENT_AFTER_S]
+        parts = [part for part in parts if part[1].state.any()]
+        if not parts:
+            return None
+        rank = np.concatenate([roster.roster.rank for roster, _, _ in parts])
+        phase = np.concatenate([beats.phase for _, beats, _ in parts])
+        alive = np.concatenate([beats.state > 0 for _, beats, _ in parts])
+        stepped_at = np.concatenate([at - beats.step_age_s for _, beats, at in parts])
+        active_at = np.concatenate([at - beats.activity_age_s for _, beats, at in parts])
+        active_at = np.maximum(active_at, stepped_at)
+        quiet = int(np.argmin(np.where(alive, active_at, math.inf)))
+        return Pulse(
+            alive=int(np.count_nonzero(alive)),
+            steps=max(_rhythm(beats) for _, beats, _ in parts),
+            step_at=float(stepped_at.max()),
+            activity_at=float(active_at.max()),
+            quiet_rank=int(rank[quiet]),
+            quiet_at=float(active_at[quiet]),
+            seen_at=min(at for _, _, at in parts),
+            phase=_telling_phase(phase[alive]),
+        )
+
+    def roster(self) -> Roster:
+        """Everybody, node after node."""
+        return join_rosters([roster.roster for roster, _, _ in self.heard()])
+
+    def beats(self, now: float) -> Beats:
+        """Everybody's beats, their ages as of now; rows as in `roster`."""
+        return join_tables(Beats, [aged(beats, max(0.0, now - at)) for _, beats, at in self.heard()])
+
+    def unheard(self, now: float) -> tuple[Unread, ...]:
+        """Ranks whose agent is silent: they may be well, we cannot know."""
+        return tuple(
+            Unread(
+                tuple(int(rank) for rank in node.roster.roster.rank),
+                f"the agent on {name} is silent for {now - node.heard_at:.0f} s",
+            )
+            for name, node in self.nodes.items()
+            if node.roster is not None and now - node.heard_at > SILENT_AFTER_S
+        )
+
+
+def _rhythm(beats: Beats) -> int:
+    """Steps done; a loop without an optimizer is counted by its batches and collectives, several to a step."""
+    steps = int(beats.step.max())
+    return steps or int((beats.batch + beats.calls + beats.collectives).max()) // 4
+
+
+def _telling_phase(phases: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Phase:
+    """The phase of those who are waited for: whoever says more than 'in a collective' or 'in user code'."""
+    present = {Phase(int(phase)) for phase in np.unique(phases)}
+    for phase in (Phase.PAUSED, Phase.DATA, Phase.STARTING, Phase.JOINING, Phase.LEAVING, Phase.EXITING):
+        if phase in present:
+            return phase
+    return Phase.OTHER

@@ -1,0 +1,69 @@
+"""How long is too long, learned from the job itself. Gaps in, limits out.
+
+Enters: how long each phase has lasted without activity while the job was well. Leaves: when to look closer
+(`suspect_after_s`) and when to say so out loud (`confirm_after_s`). Kept across attempts.
+Never here: clocks, I/O, what a hang is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ddetect.model import Limit, Phase, Settings
+
+# A gap as long as the longest one seen is no news; half as long again is. The second covers the beat's period.
+_MARGIN = 1.5
+_SLACK_S = 1.0
+# Alarms are dearer than looks: three times the longest healthy gap of the same phase.
+_ALARM_MARGIN = 3.0
+_LEARNED_STEPS = 5
+_STARTUP_MARGIN = 5.0
+
+
+@dataclass(slots=True)
+class Patience:
+    """What this job has taught us about its own pauses."""
+
+    settings: Settings
+    longest_s: dict[Phase, float] = field(default_factory=dict)
+    seen: dict[Phase, int] = field(default_factory=dict)
+    step_s: float = 0.0  # seconds per step, smoothed; 0 before it is known
+    _paced: tuple[int, float] | None = None
+
+    def pace(self, steps: int, at: float) -> None:
+        """Note how many steps were done when; beats of the same second count once."""
+        if self._paced is None or steps < self._paced[0]:
+            self._paced = (steps, at)
+        elif steps > self._paced[0] and at - self._paced[1] >= 1.0:
+            newest = (at - self._paced[1]) / (steps - self._paced[0])
+            self.step_s = newest if not self.step_s else 0.8 * self.step_s + 0.2 * newest
+            self._paced = (steps, at)
+
+    def learn(self, phase: Phase, gap_s: float) -> None:
+        """A gap that ended by itself, or that is still going on within limits, is normal for its phase."""
+        self.longest_s[phase] = max(self.longest_s.get(phase, 0.0), gap_s)
+        self.seen[phase] = self.seen.get(phase, 0) + 1
+
+    def suspect_after_s(self, phase: Phase, *, steps: int) -> float:
+        """Look closer after this long without activity. Before the job has a rhythm: the start-up limit."""
+        if steps < _LEARNED_STEPS:
+            return self.settings.startup_s
+        longest = self.longest_s.get(phase, 0.0)
+        learned = longest * _MARGIN + _SLACK_S if longest > self.settings.floor_s / 2 else 0.0
+        return max(self.settings.floor_s, learned, 3.0 * self.step_s)
+
+    def confirm_after_s(self, phase: Phase, *, steps: int) -> float:
+        """Alarm after this long without motion, for causes that only time can prove."""
+        if steps < _LEARNED_STEPS:  # imports, data sets and compilers take their time before the first step
+            return _STARTUP_MARGIN * self.settings.patience_s
+        return max(self.settings.patience_s, _ALARM_MARGIN * self.longest_s.get(phase, 0.0))
+
+    def learned(self, steps: int) -> bool:
+        """Has the job found its rhythm?"""
+        return steps >= _LEARNED_STEPS
+
+    def limits(self) -> tuple[Limit, ...]:
+        """What was learned, for the snapshot."""
+        return tuple(
+            Limit(phase, self.longest_s[phase], self.seen[phase]) for phase in sorted(self.longest_s)
+        )

@@ -1,0 +1,274 @@
+"""The coordinator process: gRPC in front of the state machine, a clock behind it.
+
+Enters: agents' streams, clients' questions, the run directory's `ending` file, SIGTERM. Leaves: commands carried out
+(questions to agents, incident folders, alarms) and three small files for the launcher: status.txt, alarm-NNN.txt,
+summary.txt. Never here: a rule about the job; those are in state.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from ddetect.coordinator import act
+from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
+from ddetect.coordinator.incidents import Incidents, write_text
+from ddetect.coordinator.state import Job
+from ddetect.coordinator.view import status_line, status_response
+from ddetect.errors import HostError, NetworkError, UsageError
+from ddetect.messages import EndRanks, Hello, ToAgent
+from ddetect.model import Incident, Stage
+from ddetect.report.text import format_report
+from ddetect.wire.channel import OPTIONS, admits
+from ddetect.wire.codec import decode_from_agent, encode_to_agent
+from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc, client_pb2, client_pb2_grpc
+
+TICK_S = 0.25
+log = logging.getLogger("ddetect.coordinator")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How this coordinator serves."""
+
+    run_dir: Path | None
+    listen: str  # "unix:/…/c.sock" or "HOST:PORT"
+    token: str | None = None
+    on_hang: act.OnHang = field(default_factory=act.OnHang)
+    notify: str = ""
+
+
+class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServicer):  # type: ignore[misc]
+    """Serves one job."""
+
+    def __init__(self, job: Job, incidents: Incidents, options: Options) -> None:
+        self.job = job
+        self.incidents = incidents
+        self.options = options
+        self._outboxes: dict[str, asyncio.Queue[ToAgent]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last: Incident | None = None
+        self._alarms = 0
+        self._line = ""
+        self._ending_seen = 0.0
+        self.done = asyncio.Event()
+
+    # ------------------------------------------------------------ what others call
+
+    async def Watch(
+        self, stream: AsyncIterator[agent_pb2.AgentMessage], context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[agent_pb2.CoordinatorMessage]:
+        """One agent's stream: its words become events, our questions go back."""
+        await self._admit(context)
+        outbox: asyncio.Queue[ToAgent] = asyncio.Queue()
+        listener = asyncio.create_task(self._listen(stream, outbox))
+        try:
+            while True:
+                question = asyncio.create_task(outbox.get())
+                done, _ = await asyncio.wait({question, listener}, return_when=asyncio.FIRST_COMPLETED)
+                if question not in done:
+                    question.cancel()
+                    listener.result()  # a bad message ends the stream with its reason
+                    return
+                yield encode_to_agent(question.result())
+        except NetworkError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            listener.cancel()
+            for name in [name for name, box in self._outboxes.items() if box is outbox]:
+                del self._outboxes[name]
+                self.handle(Lost(name))
+
+    async def Status(
+        self, request: client_pb2.StatusRequest, context: grpc.aio.ServicerContext
+    ) -> client_pb2.StatusResponse:
+        """Every rank's step, phase and age."""
+        await self._admit(context)
+        watch = self.job.watch
+        folder = str(self.incidents.folder(watch.incident)) if watch and watch.incident else ""
+        return status_response(self.job, time.monotonic(), folder)
+
+    async def _admit(self, context: grpc.aio.ServicerContext) -> None:
+        if not admits(self.options.token, context.invocation_metadata()):
+            await context.abort(
+                grpc.StatusCode.UNAUTHENTICATED,
+                "wrong or missing token: set DDETECT_TOKEN to the same on all nodes",
+            )
+
+    async def _listen(
+        self, stream: AsyncIterator[agent_pb2.AgentMessage], outbox: asyncio.Queue[ToAgent]
+    ) -> None:
+        node = ""
+        async for raw in stream:
+            message = decode_from_agent(raw)
+            if isinstance(message, Hello):
+                node = message.node
+                self._outboxes[node] = outbox
+            if not node:
+                raise NetworkError("an agent spoke before it said its name")
+            self.handle(Heard(node, message))
+
+    # ------------------------------------------------------------ events and commands
+
+    def handle(self, event: Event) -> None:
+        """Give the state machine one event and carry out what it answers."""
+        for command in self.job.on(event, now=time.monotonic(), unix_ns=time.time_ns()):
+            try:
+                self._carry_out(command)
+            except OSError as error:  # a full disk must not blind us
+                log.warning("could not carry out %s: %s", type(command).__name__, error)
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case Ask(node, message):
+                if node in self._outboxes:
+                    self._outboxes[node].put_nowait(message)
+            case Record(incident, snapshot, alarm):
+                folder = self.incidents.write(incident, snapshot)
+                log.info("%s: %s %s", folder.name, incident.stage.value, incident.verdict.summary)
+                if alarm or (incident.stage is Stage.CLOSED and incident.confirmed_at_unix_ns is not None):
+                    self._last = incident
+                    self._tell_launcher(incident, folder)
+                if alarm:
+                    self._alarm(incident, folder)
+
+    def _alarm(self, incident: Incident, folder: Path) -> None:
+        on_hang = self.options.on_hang
+        if self.options.notify:
+            self._start(act.notify(self.options.notify, incident, folder))
+        if on_hang.kind == "exec":
+            self._start(act.run_command(on_hang.command, incident, folder))
+        elif on_hang.kind == "stop" and incident.verdict.status.value == "hang":
+            for outbox in self._outboxes.values():
+                outbox.put_nowait(EndRanks(act.STOP_GRACE_S))
+
+    def _start(self, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[arg-type, var-annotated]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ------------------------------------------------------------ the launcher's files
+
+    def _tell_launcher(self, incident: Incident, folder: Path) -> None:
+        if self.options.run_dir is None:
+            return
+        self._alarms += 1
+        text = f"{format_report(incident)}\n  evidence: {folder}\n"
+        write_text(self.options.run_dir / f"alarm-{self._alarms:03d}.txt", text)
+        write_text(
+            self.options.run_dir / "summary.txt",
+            f"ddetect: {incident.verdict.summary}\n"
+            f"ddetect: evidence in {folder}; next: ddetect diagnose {folder / 'snapshot.ddsnap'}\n",
+        )
+
+    def _paint(self) -> None:
+        line = status_line(self.job, time.monotonic())
+        if self.options.run_dir is not None and line != self._line:
+            self._line = line
+            write_text(self.options.run_dir / "status.txt", line + "\n")
+
+    def _read_ending(self) -> None:
+        """The launcher says so in a file when it passed on a signal, and when the job has ended."""
+        if self.options.run_dir is None:
+            return
+        path = self.options.run_dir / "ending"
+        try:
+            changed = path.stat().st_mtime
+            if changed == self._ending_seen:
+                return
+            told = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return
+        self._ending_seen = changed
+        if "exit" in told:
+            code = int(told["exit"])
+            self.handle(Ending(f"the job ended with exit code {code}", code))
+        else:
+            name = signal.Signals(int(told.get("signal", signal.SIGTERM))).name
+            self.handle(Ending(f"the job was asked to end by {name}"))
+
+    # ------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        """Serve until the job is over. Raises HostError when we cannot listen."""
+        server = grpc.aio.server(options=list(OPTIONS))
+        agent_pb2_grpc.add_CoordinatorServicer_to_server(self, server)
+        client_pb2_grpc.add_ClientServicer_to_server(self, server)
+        try:
+            port = server.add_insecure_port(self.options.listen)
+        except RuntimeError as error:
+            raise HostError(
+                f"cannot listen on {self.options.listen}: {error}",
+                hint="Is the port in use? Choose another: --coordinator HOST:PORT on all nodes.",
+            ) from error
+        await server.start()
+        if self.options.run_dir is not None:
+            target = self.options.listen
+            if not target.startswith("unix:"):
+                target = f"{target.rpartition(':')[0]}:{port}"
+            write_text(self.options.run_dir / "coordinator", target + "\n")
+        log.info("listening on %s", self.options.listen)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.done.set)
+        ticks = 0
+        while not self.done.is_set():
+            self._read_ending()
+            self.handle(Tick())
+            if ticks % 4 == 0:
+                self._paint()
+                if self._job_is_over():
+                    break
+            ticks += 1
+            try:
+                await asyncio.wait_for(self.done.wait(), TICK_S)
+            except asyncio.TimeoutError:
+                pass
+        await self._last_words()
+        await server.stop(0.2)
+
+    async def _last_words(self) -> None:
+        """Take in what agents still say about a death, judge, and let notifications go out."""
+        self._read_ending()
+        self.handle(Tick())
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2.0)
+
+    def _job_is_over(self) -> bool:
+        """No launcher holds the lock any more, not even a killed one: we must not outlive the job."""
+        if self.options.run_dir is None:
+            return False
+        try:
+            handle = os.open(self.options.run_dir / "members.lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return not self.options.run_dir.exists()
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+
+def check_listen(listen: str, token: str | None) -> None:
+    """Closed by default: beyond loopback we want a token. Raises UsageError."""
+    if listen.startswith("unix:") or token:
+        return
+    host = listen.rpartition(":")[0].strip("[]")
+    if host not in ("localhost", "::1") and not host.startswith("127."):
+        raise UsageError(
+            f"will not listen on {listen} without a token",
+            hint="Set DDETECT_TOKEN to the same secret on all nodes.",
+        )

@@ -1,0 +1,409 @@
+"""Decide what the coordinator does next. Events in, commands out.
+
+Enters: what agents said, ticks, the end of the job; always with `now` (monotonic seconds) and the unix time for
+output. Leaves: questions to agents and incidents to record. Every rule about a job's state lives in this file.
+Never here: gRPC, clocks, threads, files, logging.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
+from ddetect.coordinator.gather import Look, join_evidence
+from ddetect.coordinator.nodes import Nodes, Pulse
+from ddetect.coordinator.patience import Patience
+from ddetect.correlate.judge import judge, wants_native
+from ddetect.correlate.motion import moved
+from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
+from ddetect.model import (
+    Closed,
+    Departure,
+    Gone,
+    Incident,
+    Judgement,
+    Phase,
+    Proof,
+    Role,
+    Settings,
+    Snapshot,
+    Stage,
+    Status,
+    Verdict,
+)
+
+LOOK_TIMEOUT_S = 4.0  # a node that does not answer a question by then is left out, and said to be
+RELOOK_S = 5.0
+DEATH_SETTLES_S = 1.5  # consequences of a death (peers' errors) arrive within this
+SLOW_STALL_S = 30.0  # ranks move but the job does not step, or one rank alone stands still
+UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
+ASKED_TO_STOP = ("KeyboardInterrupt", "SystemExit", "SignalException")
+
+
+@dataclass(slots=True)
+class Question:
+    """Evidence asked for and not yet complete."""
+
+    request: int
+    asked_at: float
+    missing: set[str]
+    parts: list[Evidence] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Watch:
+    """A stall or a death that is being looked at."""
+
+    kind: str  # activity, step, rank, death
+    since: float  # last progress
+    phase: Phase
+    steps: int
+    rank: int
+    next_look_at: float
+    looks: list[Look] = field(default_factory=list)
+    burst: int = 0  # looks taken so far
+    native: tuple[int, ...] = ()
+    incident: Incident | None = None
+    snapshot: Snapshot | None = None
+
+
+class Job:
+    """One job's state machine."""
+
+    def __init__(
+        self,
+        job: str,
+        settings: Settings,
+        *,
+        judge: Callable[[Snapshot], Verdict] = judge,
+        first_number: int = 1,
+    ):
+        self.job = job
+        self.settings = settings
+        self.nodes = Nodes()
+        self.patience = Patience(settings)
+        self.attempt = 0
+        self.gone: list[tuple[Gone, float]] = []  # with when it happened
+        self.watch: Watch | None = None
+        self.ending: Ending | None = None
+        self._verdict_on = judge
+        self._number = first_number
+        self._requests = 0
+        self._question: Question | None = None
+        self._deaths_judged = 0
+
+    # ------------------------------------------------------------ the door
+
+    def on(self, event: Event, *, now: float, unix_ns: int) -> list[Command]:
+        """Take one event; say what to do."""
+        match event:
+            case Heard():
+                return self._heard(event, now, unix_ns)
+            case Lost():
+                self.nodes.node(event.node).connected = False
+                if self._question is not None:
+                    self._question.missing.discard(event.node)
+                return []
+            case Tick():
+                return self._tick(now, unix_ns)
+            case Ending():
+                return self._end(event, now, unix_ns)
+            case _:
+                assert_never(event)
+
+    def _heard(self, event: Heard, now: float, unix_ns: int) -> list[Command]:
+        node = self.nodes.node(event.node)
+        node.heard_at, node.connected = now, True
+        match event.message:
+            case Hello():
+                return []
+            case NodeRoster() as roster:
+                commands = self._new_attempt(now, unix_ns) if self._replaces(event.node, roster) else []
+                node.roster, node.beats = roster, None
+                return commands
+            case NodeBeat() as beat:
+                self.nodes.take_beat(event.node, beat, now)
+                return self._tick(now, unix_ns)
+            case NodeGone() as told:
+                known = {(gone.pid, gone.how) for gone, _ in self.gone}
+                news = [gone for gone in told.gone if (gone.pid, gone.how) not in known]
+                self.gone.extend((gone, now - gone.age_s) for gone in news)
+                return self._tick(now, unix_ns)
+            case Evidence() as evidence:
+                question = self._question
+                if question is not None and evidence.request == question.request:
+                    question.parts.append(evidence)
+                    question.missing.discard(event.node)
+                return self._tick(now, unix_ns)
+            case _:
+                assert_never(event.message)
+
+    # ------------------------------------------------------------ time passes
+
+    def _tick(self, now: float, unix_ns: int) -> list[Command]:
+        commands: list[Command] = []
+        question = self._question
+        if question is not None and (not question.missing or now - question.asked_at > LOOK_TIMEOUT_S):
+            commands += self._take_look(question, now, unix_ns)
+        pulse = self.nodes.pulse(now)
+        if self.watch is None:
+            self.watch = self._suspect(pulse, now)
+        elif pulse is not None and self._resumed(self.watch, pulse):
+            commands += self._close(f"progress resumed after {now - self.watch.since:.1f} s", now, unix_ns)
+        watch = self.watch
+        if watch is not None and self._question is None and now >= watch.next_look_at:
+            commands += self._ask(watch, now)
+        return commands
+
+    def _suspect(self, pulse: Pulse | None, now: float) -> Watch | None:
+        """Is there reason to look closer? What is within limits is learned instead."""
+        if self.ending is not None:
+            return None
+        deaths = self._deaths()
+        if len(deaths) > self._deaths_judged:
+            gone, at = min(deaths[self._deaths_judged :], key=lambda death: death[1])
+            steps = pulse.steps if pulse else 0
+            return Watch("death", at, Phase.OTHER, steps, gone.rank, now)
+        if pulse is None or pulse.phase is Phase.PAUSED:
+            return None
+        self.patience.pace(pulse.steps, pulse.seen_at)
+        limit = self.patience.suspect_after_s(pulse.phase, steps=pulse.steps)
+        quiet_s = pulse.seen_at - pulse.activity_at
+        if quiet_s > limit:
+            # Progress is a step, if steps were being made until just now; else whatever moved last.
+            stepping = pulse.activity_at - pulse.step_at < limit
+            since = pulse.step_at if stepping else pulse.activity_at
+            return Watch("activity", since, pulse.phase, pulse.steps, pulse.quiet_rank, now)
+        if self.patience.learned(pulse.steps):
+            self.patience.learn(pulse.phase, quiet_s)
+            slow_limit = max(SLOW_STALL_S, 5 * limit)
+            if pulse.step_at > -math.inf and pulse.seen_at - pulse.step_at > slow_limit:
+                return Watch("step", pulse.step_at, pulse.phase, pulse.steps, pulse.quiet_rank, now)
+            if pulse.seen_at - pulse.quiet_at > slow_limit and pulse.alive > 1:
+                return Watch("rank", pulse.quiet_at, pulse.phase, pulse.steps, pulse.quiet_rank, now)
+        return None
+
+    def _resumed(self, watch: Watch, pulse: Pulse) -> bool:
+        match watch.kind:
+            case "activity":
+                # Not "later than before": ages jitter with the network. Recent activity is what we want.
+                return pulse.seen_at - pulse.activity_at < self.settings.floor_s
+            case "step":
+                return pulse.step_at > watch.since + 0.001
+            case "rank":
+                return pulse.quiet_rank != watch.rank or pulse.quiet_at > watch.since + 0.001
+            case _:
+                return False  # the dead do not resume
+
+    # ------------------------------------------------------------ looking closer
+
+    def _ask(self, watch: Watch, now: float) -> list[Command]:
+        nodes = [name for name, node in self.nodes.nodes.items() if node.connected]
+        self._requests += 1
+        self._question = Question(self._requests, now, set(nodes))
+        return [Ask(name, TakeEvidence(self._requests, watch.native)) for name in nodes]
+
+    def _take_look(self, question: Question, now: float, unix_ns: int) -> list[Command]:
+        self._question = None
+        watch = self.watch
+        if watch is None or not question.parts:
+            if watch is not None:
+                watch.next_look_at = now + 1.0  # nobody answered: the agents may be on their way back
+            return []
+        look = join_evidence(question.parts, self.nodes.unheard(now))
+        watch.looks = [*watch.looks, look][-self.settings.samples :]
+        watch.burst += 1
+        watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
+        watch.native = wants_native(watch.snapshot)
+        in_burst = watch.burst < self.settings.samples
+        watch.next_look_at = now + (self.settings.sample_gap_s if in_burst else RELOOK_S)
+        if watch.kind == "death":
+            settled = now - watch.since >= DEATH_SETTLES_S
+            watch.next_look_at = now + (RELOOK_S if settled else self.settings.sample_gap_s)
+            return self._judge(watch, now, unix_ns) if settled else []
+        return [] if in_burst else self._judge(watch, now, unix_ns)
+
+    def _judge(self, watch: Watch, now: float, unix_ns: int) -> list[Command]:
+        """Say what we know, louder if it is time."""
+        snapshot = watch.snapshot
+        assert snapshot is not None
+        verdict = self._verdict_on(snapshot)
+        if verdict.status is Status.HEALTHY:
+            return self._close("looked closer: the job is moving", now, unix_ns)
+        confirmed = self._is_time(watch, verdict, snapshot, now, unix_ns)
+        before = watch.incident
+        if before is None:
+            incident = self._open(watch, verdict, snapshot, unix_ns)
+        else:
+            incident = _rejudged(before, verdict, snapshot, unix_ns)
+        alarm = confirmed and incident.stage is Stage.SUSPECTED
+        if alarm:
+            incident = replace(incident, stage=Stage.CONFIRMED, confirmed_at_unix_ns=unix_ns)
+        watch.incident = incident
+        if watch.kind == "death":
+            self._deaths_judged = len(self._deaths())
+            watch.next_look_at = math.inf if alarm else watch.next_look_at
+        self._plan_next_look(watch, verdict, now)
+        if before is not None and not alarm and _same_words(before.verdict, verdict):
+            return []
+        return [Record(incident, snapshot, alarm)]
+
+    def _is_time(self, watch: Watch, verdict: Verdict, snapshot: Snapshot, now: float, unix_ns: int) -> bool:
+        """Suspicion is quick, alarm is earned."""
+        if watch.kind == "death":
+            return verdict.proof is Proof.STRUCTURAL
+        if verdict.proof is Proof.STRUCTURAL and verdict.status is not Status.UNDECIDED:
+            keys = {
+                _key(self._verdict_on(self._snapshot(watch, [look], now, unix_ns))) for look in watch.looks
+            }
+            return len(watch.looks) >= self.settings.samples and keys == {_key(verdict)}
+        if now - watch.since < self._confirm_after_s(watch, verdict):
+            return False
+        return not moved(snapshot, verdict.culprit_ranks or tuple(int(rank) for rank in snapshot.roster.rank))
+
+    def _confirm_after_s(self, watch: Watch, verdict: Verdict) -> float:
+        limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)
+        return limit * UNDECIDED_MARGIN if verdict.status is Status.UNDECIDED else limit
+
+    def _plan_next_look(self, watch: Watch, verdict: Verdict, now: float) -> None:
+        """Look again in a while, and surely when an alarm may be due."""
+        due = watch.since + self._confirm_after_s(watch, verdict)
+        if now < due < watch.next_look_at:
+            watch.next_look_at = due
+
+    def _snapshot(self, watch: Watch, looks: list[Look], now: float, unix_ns: int) -> Snapshot:
+        last = looks[-1]
+        return Snapshot(
+            job=self.job,
+            attempt=self.attempt,
+            world_size=self.nodes.world_size(),
+            taken_at_unix_ns=unix_ns,
+            stalled_for_s=now - watch.since,
+            roster=self.nodes.roster(),
+            beats=self.nodes.beats(now),
+            samples=tuple(look.sample for look in looks),
+            groups=last.groups,
+            signatures=last.signatures,
+            frames=last.frames,
+            progress=last.progress,
+            ops=last.ops,
+            p2p=last.p2p,
+            gone=tuple(replace(gone, age_s=now - at) for gone, at in self.gone),
+            unread=last.unread,
+            limits=self.patience.limits(),
+            settings=self.settings,
+        )
+
+    # ------------------------------------------------------------ incidents
+
+    def _open(self, watch: Watch, verdict: Verdict, snapshot: Snapshot, unix_ns: int) -> Incident:
+        number, self._number = self._number, self._number + 1
+        return Incident(
+            number=number,
+            stage=Stage.SUSPECTED,
+            verdict=verdict,
+            job=self.job,
+            attempt=self.attempt,
+            world_size=snapshot.world_size,
+            stalled_for_s=snapshot.stalled_for_s,
+            last_progress_unix_ns=unix_ns - int(snapshot.stalled_for_s * 1e9),
+            judged_at_unix_ns=unix_ns,
+        )
+
+    def _close(self, reason: str, now: float, unix_ns: int) -> list[Command]:
+        """End the watch. A gap that ended by itself was normal: learn it."""
+        watch, self.watch, self._question = self.watch, None, None
+        if watch is None:
+            return []
+        lasted = now - watch.since
+        if watch.kind != "death" and self.patience.learned(watch.steps):
+            self.patience.learn(watch.phase, lasted)
+        if watch.incident is None or watch.snapshot is None:
+            return []
+        closed = replace(
+            watch.incident,
+            stage=Stage.CLOSED,
+            stalled_for_s=lasted,
+            closed=Closed(reason, lasted, unix_ns),
+            history=(*watch.incident.history, _said(watch.incident, unix_ns)),
+        )
+        return [Record(closed, watch.snapshot)]
+
+    def _end(self, event: Ending, now: float, unix_ns: int) -> list[Command]:
+        """Say the last word: a death that nobody asked for is judged with what we have."""
+        commands: list[Command] = []
+        asked = self.ending is not None  # a signal was passed on before: what died since died as it should
+        self.ending = event
+        watch = self.watch
+        unjudged = len(self._deaths()) > self._deaths_judged
+        if event.exit_code and not asked and unjudged:
+            if watch is None or watch.kind != "death":
+                commands += self._close("a process died", now, unix_ns)
+                first = min(at for _, at in self._deaths())
+                watch = self.watch = Watch("death", first, Phase.OTHER, 0, -1, now)
+            watch.looks = watch.looks or [join_evidence([])]
+            watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
+            commands += self._judge(watch, now, unix_ns)
+        if event.exit_code is not None:
+            commands += self._close(event.reason, now, unix_ns)
+        elif watch is not None and watch.kind == "death":
+            self.watch = None
+        return commands
+
+    # ------------------------------------------------------------ attempts and deaths
+
+    def _deaths(self) -> list[tuple[Gone, float]]:
+        """Rank processes that ended as they should not, first to last as told."""
+        return [
+            (gone, at)
+            for gone, at in self.gone
+            if gone.role is Role.RANK
+            and gone.how is not Departure.EXITED
+            and not gone.exception.startswith(ASKED_TO_STOP)
+        ]
+
+    def _replaces(self, name: str, new: NodeRoster) -> bool:
+        """Does a rank run in another process than before? Then the job was restarted (ranks may be renumbered)."""
+        old = self.nodes.node(name).roster
+        if old is None:
+            return False
+        before = {
+            int(rank): int(start) for rank, start in zip(old.roster.rank, old.roster.start_ticks, strict=True)
+        }
+        return any(
+            before.get(int(rank), int(start)) != int(start)
+            for rank, start in zip(new.roster.rank, new.roster.start_ticks, strict=True)
+        )
+
+    def _new_attempt(self, now: float, unix_ns: int) -> list[Command]:
+        commands = self._close("the job was restarted", now, unix_ns)
+        self.attempt += 1
+        self.gone.clear()
+        self._deaths_judged = 0
+        return commands
+
+
+def _key(verdict: Verdict) -> tuple[object, ...]:
+    return (verdict.status, verdict.cause, verdict.culprit_ranks)
+
+
+def _same_words(one: Verdict, other: Verdict) -> bool:
+    return _key(one) == _key(other) and one.confidence == other.confidence
+
+
+def _said(incident: Incident, unix_ns: int) -> Judgement:
+    verdict = incident.verdict
+    return Judgement(
+        incident.stage, verdict.status, verdict.cause, verdict.culprit_ranks, verdict.summary, unix_ns
+    )
+
+
+def _rejudged(incident: Incident, verdict: Verdict, snapshot: Snapshot, unix_ns: int) -> Incident:
+    """The same incident, seen again; what was said before is kept when it was different."""
+    history = incident.history
+    if _key(verdict) != _key(incident.verdict):
+        history = (*history, _said(incident, unix_ns))
+    return replace(incident, verdict=verdict, stalled_for_s=snapshot.stalled_for_s, history=history)

@@ -1,0 +1,77 @@
+"""What people are shown of a running job: the status line and the answer to `ddetect status`.
+
+Enters: the state machine, read only. Leaves: a line and a protobuf response. Never here: changing anything.
+"""
+
+from __future__ import annotations
+
+from ddetect.coordinator.nodes import SILENT_AFTER_S
+from ddetect.coordinator.state import Job
+from ddetect.model import Stage
+from ddetect.report.status import format_status_line
+from ddetect.wire.codec import beats_pb, roster_pb
+from ddetect.wire.v1 import client_pb2
+
+
+def job_state(job: Job, now: float) -> str:
+    """One word: starting, moving, suspected, confirmed, blind, ended."""
+    watch = job.watch
+    if job.ending is not None and job.ending.exit_code is not None:
+        return "ended"
+    if watch is not None and watch.incident is not None:
+        return "confirmed" if watch.incident.stage is Stage.CONFIRMED else "suspected"
+    pulse = job.nodes.pulse(now)
+    if pulse is None:
+        return "blind" if job.nodes.heard() else "starting"
+    return "moving" if job.patience.learned(pulse.steps) else "starting"
+
+
+def stalled_for_s(job: Job, now: float) -> float:
+    """How long nothing has moved."""
+    if job.watch is not None:
+        return now - job.watch.since
+    pulse = job.nodes.pulse(now)
+    return max(0.0, pulse.seen_at - pulse.activity_at) if pulse else 0.0
+
+
+def status_line(job: Job, now: float) -> str:
+    """The live line on the user's terminal."""
+    pulse = job.nodes.pulse(now)
+    watch = job.watch
+    return format_status_line(
+        state=job_state(job, now),
+        ranks_seen=pulse.alive if pulse else 0,
+        world_size=job.nodes.world_size(),
+        step=pulse.steps if pulse else 0,
+        steps_per_s=1.0 / job.patience.step_s if job.patience.step_s else 0.0,
+        stalled_for_s=stalled_for_s(job, now),
+        verdict=watch.incident.verdict if watch and watch.incident else None,
+        blind=_blind(job, now),
+    )
+
+
+def _blind(job: Job, now: float) -> str:
+    """A blind watcher never looks healthy: say which nodes are silent."""
+    silent = [name for name, node in job.nodes.nodes.items() if now - node.heard_at > SILENT_AFTER_S]
+    return f"no word from the agent on {', '.join(sorted(silent))}" if silent else ""
+
+
+def status_response(job: Job, now: float, incident_folder: str) -> client_pb2.StatusResponse:
+    """Everything `ddetect status` shows."""
+    watch = job.watch
+    return client_pb2.StatusResponse(
+        job=job.job,
+        attempt=job.attempt,
+        world_size=job.nodes.world_size(),
+        state=job_state(job, now),
+        steps_per_s=1.0 / job.patience.step_s if job.patience.step_s else 0.0,
+        stalled_for_s=stalled_for_s(job, now),
+        roster=roster_pb(job.nodes.roster()),
+        beats=beats_pb(job.nodes.beats(now)),
+        nodes=[
+            client_pb2.NodeStatus(name=name, connected=node.connected, heard_s_ago=now - node.heard_at)
+            for name, node in job.nodes.nodes.items()
+        ],
+        incident=incident_folder,
+        summary=watch.incident.verdict.summary if watch and watch.incident else "",
+    )

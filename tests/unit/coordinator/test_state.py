@@ -1,0 +1,342 @@
+"""The state machine by itself: a job told in messages, time as a number, no clock, no network."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from ddetect.coordinator.events import Ask, Ending, Heard, Lost, Record, Tick
+from ddetect.coordinator.state import Job
+from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
+from ddetect.model import (
+    Beats,
+    Cause,
+    Culprit,
+    Departure,
+    Gone,
+    Phase,
+    Proof,
+    Role,
+    Roster,
+    Sample,
+    Settings,
+    Sighting,
+    Stage,
+    Status,
+    Verdict,
+)
+
+LOADING = Verdict(Status.HANG, Cause.DATA_LOADING, Proof.TIME, 0.9, "rank 1 loads", (Culprit(1),))
+STOPPED = Verdict(
+    Status.HANG, Cause.PROCESS_STOPPED, Proof.STRUCTURAL, 0.9, "rank 1 is stopped", (Culprit(1),)
+)
+KILLED = Verdict(Status.STOPPED, Cause.KILLED_BY_SIGNAL, Proof.STRUCTURAL, 0.9, "rank 1 died", (Culprit(1),))
+WELL = Verdict(Status.HEALTHY, None, Proof.TIME, 0.9, "all moves")
+
+
+class Story:
+    """Plays a two-rank job on one node against the state machine; agents answer at once unless told not to."""
+
+    def __init__(self, verdict: Verdict = LOADING, **settings: float) -> None:
+        self.verdict = verdict
+        self.job = Job("job", Settings(**settings), judge=lambda snapshot: self.verdict)
+        self.now = 100.0
+        self.records: list[Record] = []
+        self.asked = 0
+        self.answers = True
+        self.io_bytes = 0
+        self.step, self.step_at, self.phase, self.state = 0, 100.0, Phase.OTHER, ord("S")
+        self.send(Hello("node-0", "job"))
+        self.roster()
+
+    def roster(self, version: int = 1, start: int = 5) -> None:
+        roster = Roster([0, 1], [0, 0], [0, 0], [11, 12], [start, start + 1], ("node-0",))
+        self.version = version
+        self.send(NodeRoster(version, 2, 0, roster))
+
+    def event(self, event: object) -> None:
+        commands = self.job.on(event, now=self.now, unix_ns=int(self.now * 1e9))  # type: ignore[arg-type]
+        for command in commands:
+            if isinstance(command, Record):
+                self.records.append(command)
+            elif isinstance(command, Ask) and isinstance(command.message, TakeEvidence):
+                self.asked += 1
+                if self.answers:
+                    self.send(Evidence(command.message.request, self.sample()))
+
+    def send(self, message: object) -> None:
+        self.event(Heard("node-0", message))  # type: ignore[arg-type]
+
+    def sample(self) -> Sample:
+        two = [0, 0]
+        return Sample(
+            [0, 1],
+            [1, 1],
+            [-1, -1],
+            [11, 12],
+            two,
+            [-1, -1],
+            two,
+            two,
+            [self.io_bytes] * 2,
+            two,
+            (Sighting("S"),),
+        )
+
+    def beat(self) -> None:
+        age = self.now - self.step_at
+        columns = {item.name: [0, 0] for item in fields(Beats)} | {
+            "step": [self.step] * 2,
+            "step_age_s": [age] * 2 if self.step else [float("inf")] * 2,
+            "activity_age_s": [age] * 2,
+            "phase": [int(self.phase)] * 2,
+            "state": [self.state] * 2,
+        }
+        self.send(NodeBeat(self.version, Beats(**columns)))
+
+    def run(self, seconds: float, *, stepping: bool = False, beats: bool = True) -> Story:
+        """Let time pass in quarter seconds, with a beat each second."""
+        for quarter in range(int(seconds * 4)):
+            self.now += 0.25
+            if stepping:
+                self.step, self.step_at = self.step + 5, self.now
+            if beats and quarter % 4 == 3:
+                self.beat()
+            self.event(Tick())
+        return self
+
+    def stages(self) -> list[Stage]:
+        return [record.incident.stage for record in self.records]
+
+
+def test_job_that_steps_is_left_alone():
+    """No question, no incident."""
+    story = Story().run(60, stepping=True)
+
+    assert (story.asked, story.records) == (0, [])
+
+
+def test_stall_of_a_learned_job_is_suspected_within_five_seconds():
+    """Three looks, then a verdict on record, without an alarm."""
+    story = Story().run(10, stepping=True).run(5)
+
+    assert story.stages() == [Stage.SUSPECTED]
+    record = story.records[0]
+    assert len(record.snapshot.samples) == 3
+    assert record.incident.stalled_for_s <= 5
+    assert not record.alarm
+
+
+def test_time_cause_is_confirmed_only_after_patience():
+    """Sixty seconds without motion make the alarm, once."""
+    story = Story().run(10, stepping=True).run(58)
+    assert story.stages() == [Stage.SUSPECTED]
+
+    story.run(7)
+
+    assert story.stages() == [Stage.SUSPECTED, Stage.CONFIRMED]
+    assert [record.alarm for record in story.records] == [False, True]
+    story.run(60)
+    assert sum(record.alarm for record in story.records) == 1
+
+
+def test_moving_bytes_hold_the_alarm_back():
+    """A slow checkpoint still writes: suspicion, never a page at night."""
+    story = Story().run(10, stepping=True)
+    for _ in range(120):
+        story.io_bytes += 1_000_000
+        story.run(1)
+
+    assert set(story.stages()) == {Stage.SUSPECTED}
+
+
+def test_structural_cause_is_confirmed_when_three_looks_agree():
+    """A stopped process needs no patience."""
+    story = Story(STOPPED).run(10, stepping=True).run(6)
+
+    assert story.stages() == [Stage.CONFIRMED]
+    assert story.records[0].incident.confirmed_at_unix_ns is not None
+
+
+def test_progress_closes_the_incident_and_the_gap_is_learned():
+    """The same pause a second time is not even suspected."""
+    story = Story().run(10, stepping=True).run(8).run(5, stepping=True)
+    assert story.stages() == [Stage.SUSPECTED, Stage.CLOSED]
+    assert story.records[-1].incident.closed is not None
+    assert "progress resumed" in story.records[-1].incident.closed.reason
+
+    story.run(8).run(5, stepping=True)
+
+    assert story.stages() == [Stage.SUSPECTED, Stage.CLOSED]
+
+
+def test_gap_in_one_phase_does_not_excuse_another():
+    """A long evaluation teaches nothing about data loading."""
+    story = Story().run(10, stepping=True).run(8).run(5, stepping=True)
+    story.phase = Phase.DATA
+    story.run(5, stepping=True).run(5)
+
+    assert story.stages() == [Stage.SUSPECTED, Stage.CLOSED, Stage.SUSPECTED]
+
+
+def test_slow_start_is_not_suspected_before_the_startup_limit():
+    """Imports and compilers are given their time."""
+    story = Story(startup_s=30).run(25)
+    assert story.asked == 0
+
+    story.run(10)
+
+    assert story.stages() == [Stage.SUSPECTED]
+
+
+def test_start_up_is_confirmed_only_after_five_patiences():
+    """Before the first steps an alarm takes longer."""
+    story = Story(startup_s=10, patience_s=10).run(45)
+    assert story.stages() == [Stage.SUSPECTED]
+
+    story.run(15)
+
+    assert story.stages() == [Stage.SUSPECTED, Stage.CONFIRMED]
+
+
+def test_silent_agent_is_not_a_stuck_job():
+    """No beats, no verdict: the watcher is blind and says so elsewhere."""
+    story = Story().run(10, stepping=True).run(60, beats=False)
+
+    assert story.records == []
+
+
+def test_lost_agent_does_not_stop_a_look():
+    """A question is judged with the answers that came."""
+    story = Story().run(10, stepping=True)
+    story.answers = False
+    story.run(3)
+    assert story.asked == 1
+    story.event(Lost("node-0"))
+
+    story.answers = True
+    story.send(Hello("node-0", "job"))
+    story.roster(2)
+    story.run(8)
+
+    assert story.stages() == [Stage.SUSPECTED]
+
+
+def test_paused_job_is_left_alone():
+    """The user said `ddetect_probe.pause("eval")`."""
+    story = Story().run(10, stepping=True)
+    story.phase = Phase.PAUSED
+    story.run(120)
+
+    assert story.records == []
+
+
+def test_look_that_finds_the_job_moving_records_nothing():
+    """A suspicion that its own looks refute is forgotten."""
+    story = Story(WELL).run(10, stepping=True).run(5)
+
+    assert story.records == []
+
+
+def died(how: Departure = Departure.VANISHED, exception: str = "") -> NodeGone:
+    return NodeGone((Gone(1, Role.RANK, -1, 12, how, 0.1, exception),))
+
+
+def test_death_of_a_rank_is_an_alarm_within_seconds():
+    """Nobody waits for patience when a process is gone."""
+    story = Story(KILLED).run(10, stepping=True)
+    story.send(died())
+    story.run(3)
+
+    assert story.stages() == [Stage.CONFIRMED]
+    assert story.records[0].alarm
+
+
+def test_death_before_the_job_ends_is_judged_at_the_end():
+    """torchrun may be faster than our looks."""
+    story = Story(KILLED).run(10, stepping=True)
+    story.send(died())
+    story.event(Ending("the job ended with exit code 1", 1))
+
+    assert story.stages() == [Stage.CONFIRMED, Stage.CLOSED]
+
+
+@pytest.mark.parametrize("told", [died(Departure.EXITED), died(Departure.RAISED, "KeyboardInterrupt: ")])
+def test_orderly_ends_are_no_incident(told):
+    """Exiting, or being interrupted by the user, is not a fault."""
+    story = Story(KILLED).run(10, stepping=True)
+    story.send(told)
+    story.event(Ending("the job ended with exit code 1", 1))
+
+    assert story.records == []
+
+
+def test_death_after_a_signal_to_the_job_is_no_incident():
+    """Who asks the job to stop is not told that it stopped."""
+    story = Story(KILLED).run(10, stepping=True)
+    story.event(Ending("the job was asked to end by SIGTERM"))
+    story.send(died())
+    story.run(3)
+    story.event(Ending("the job ended with exit code 143", 143))
+
+    assert story.records == []
+
+
+def test_death_in_a_job_that_ends_well_is_no_incident():
+    """os._exit(0) looks like a death until the launcher says the job succeeded."""
+    story = Story(KILLED).run(10, stepping=True)
+    story.send(died())
+    story.event(Ending("the job ended with exit code 0", 0))
+
+    assert story.records == []
+
+
+def test_open_hang_is_closed_when_the_job_ends():
+    """The folder says how it ended."""
+    story = Story().run(10, stepping=True).run(5)
+    story.event(Ending("the job was asked to end by SIGTERM"))
+    story.event(Ending("the job ended with exit code 143", 143))
+
+    assert story.stages() == [Stage.SUSPECTED, Stage.CLOSED]
+
+
+def test_restart_closes_the_incident_and_counts_the_attempt():
+    """Ranks in other processes are another attempt; what was learned is kept."""
+    story = Story().run(10, stepping=True).run(5)
+    story.roster(2, start=50)
+    story.step = 0
+    story.run(2, stepping=True)
+
+    assert story.job.attempt == 1
+    assert story.stages() == [Stage.SUSPECTED, Stage.CLOSED]
+    assert story.job.patience.longest_s
+
+
+def test_changed_verdict_keeps_what_was_said_before():
+    """History tells the reader that we changed our mind."""
+    story = Story().run(10, stepping=True).run(5)
+    story.verdict = STOPPED
+    story.run(12)
+
+    incident = story.records[-1].incident
+    assert incident.verdict is STOPPED
+    assert [said.cause for said in incident.history] == [Cause.DATA_LOADING]
+
+
+def test_rank_that_stands_still_alone_is_noticed():
+    """Others step on; one rank has not moved for long."""
+    story = Story().run(10, stepping=True)
+    for _ in range(60):
+        story.now += 1
+        story.step += 20
+        columns = {item.name: [0, 0] for item in fields(Beats)} | {
+            "step": [story.step, 50],
+            "step_age_s": [0.1, story.now - 110],
+            "activity_age_s": [0.1, story.now - 110],
+            "state": [ord("S")] * 2,
+        }
+        story.send(NodeBeat(1, Beats(**columns)))
+        story.event(Tick())
+
+    assert story.stages()[:1] == [Stage.SUSPECTED]
