@@ -29,6 +29,7 @@ class Patience:
     seen: dict[Phase, int] = field(default_factory=dict)
     step_s: float = 0.0  # seconds per step, smoothed; 0 before it is known
     _paced: tuple[int, float] | None = None
+    _running: tuple[Phase, float] = (Phase.OTHER, 0.0)
 
     def pace(self, steps: int, at: float) -> None:
         """Note how many steps were done when; beats of the same second count once."""
@@ -39,8 +40,17 @@ class Patience:
             self.step_s = newest if not self.step_s else 0.8 * self.step_s + 0.2 * newest
             self._paced = (steps, at)
 
+    def see_gap(self, phase: Phase, gap_s: float) -> None:
+        """A gap as it is now. It is learned when it has ended: a hang must not stretch its own limit."""
+        before, longest = self._running
+        if gap_s < longest:
+            self.learn(before, longest)
+            longest = 0.0
+        if gap_s >= longest:
+            self._running = (phase, gap_s)
+
     def learn(self, phase: Phase, gap_s: float) -> None:
-        """A gap that ended by itself, or that is still going on within limits, is normal for its phase."""
+        """A gap that ended by itself is normal for its phase."""
         self.longest_s[phase] = max(self.longest_s.get(phase, 0.0), gap_s)
         self.seen[phase] = self.seen.get(phase, 0) + 1
 

@@ -178,7 +178,7 @@ class Job:
             since = pulse.step_at if stepping else pulse.activity_at
             return Watch("activity", since, pulse.phase, pulse.steps, pulse.quiet_rank, now)
         if self.patience.learned(pulse.steps):
-            self.patience.learn(pulse.phase, quiet_s)
+            self.patience.see_gap(pulse.phase, quiet_s)
             slow_limit = max(SLOW_STALL_S, 5 * limit)
             if pulse.step_at > -math.inf and pulse.seen_at - pulse.step_at > slow_limit:
                 return Watch("step", pulse.step_at, pulse.phase, pulse.steps, pulse.quiet_rank, now)
