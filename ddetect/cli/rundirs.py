@@ -22,6 +22,7 @@ class Job:
     run_dir: Path
     job: str
     command: str
+    launcher_pid: int
     started_unix: float
     coordinator: str
     alive: bool
@@ -57,6 +58,7 @@ def read_job(run_dir: Path) -> Job | None:
             run_dir=run_dir,
             job=str(said.get("job") or run_dir.name),
             command=" ".join(map(str, command)) if isinstance(command, list) else "",
+            launcher_pid=int(said.get("launcher_pid") or 0),
             started_unix=float(said.get("started_unix") or 0.0),
             coordinator=_read_line(run_dir / "coordinator"),
             alive=_is_held(run_dir / "members.lock"),

@@ -1,0 +1,259 @@
+"""`ddetect demo`: a real job gets stuck on purpose, under the real `ddetect launch`, and is named.
+
+Enters: a scenario's name. Leaves: the report on stdout, what happens meanwhile on stderr, an exit code: 0 when the
+verdict is the scenario's truth. Never here: judging; a process that outlives the command, also after ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psutil
+
+from ddetect.cli.rundirs import read_jobs
+from ddetect.errors import DdetectError, HostError, UsageError
+from ddetect.scenarios.catalogue import SCENARIOS, Params, Scenario, command
+
+PATIENCE_S = 5
+TIMEOUT_S = 120
+_POLL_S = 0.25
+_TAIL = 15
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `ddetect demo`."""
+    parser.add_argument(
+        "--scenario",
+        metavar="NAME",
+        default="data_worker_stuck",
+        help="what goes wrong: %(default)s, or one of "
+        + ", ".join(sorted(_hanging() - {"data_worker_stuck"})),
+    )
+    parser.add_argument(
+        "--keep", metavar="DIR", type=Path, help="keep the incident folder and the logs there"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Launch, wait for the confirmed verdict, print its report, end the job."""
+    if args.scenario not in _hanging():
+        raise UsageError(
+            f"there is no scenario {args.scenario!r}", hint=f"Choose one of: {', '.join(sorted(_hanging()))}."
+        )
+    if find_spec("torch") is None:
+        raise HostError(
+            "the demo trains with torch, which is not installed here", hint="pip install 'ddetect[torch]'"
+        )
+    scenario = SCENARIOS[args.scenario]
+    params = Params()
+    with _kept(args.keep) as folder, _ending_on_sigterm():
+        verdict, report = _play(scenario, params, folder)
+    sys.stdout.write(report)
+    sys.stdout.flush()
+    wrong = differences(verdict, scenario, params)
+    for line in wrong:
+        _say(f"not what was staged: {line}")
+    where = f" The evidence is in {args.keep}." if args.keep else ""
+    _say(f"the job is ended.{where} Now your own: ddetect launch torchrun --nproc-per-node 8 train.py")
+    return 1 if wrong else 0
+
+
+def differences(verdict: dict[str, Any], scenario: Scenario, params: Params) -> list[str]:
+    """Where a verdict is not the truth that the scenario carries."""
+    culprits = verdict["culprits"]
+    pairs: list[tuple[str, object, object]] = [
+        ("status", verdict["status"], scenario.status.value),
+        ("cause", verdict["cause"], scenario.cause.value if scenario.cause else None),
+        ("culprits", sorted(item["rank"] for item in culprits), list(scenario.culprits(params))),
+    ]
+    if scenario.function is not None:
+        places = {(item["where"] or {}).get("function") for item in culprits}
+        pairs.append(("where", places, {scenario.function}))
+    return [f"{name} is {said!r} and should be {truth!r}" for name, said, truth in pairs if said != truth]
+
+
+def _hanging() -> set[str]:
+    return {name for name, scenario in SCENARIOS.items() if scenario.cause}
+
+
+def _play(scenario: Scenario, params: Params, folder: Path) -> tuple[dict[str, Any], str]:
+    job = command(scenario, params)
+    launch = ["launch", "--out", str(folder / "out"), "--patience", str(PATIENCE_S), *job]
+    _say(_story(scenario))
+    _say(f"$ ddetect {shlex.join(launch)}")
+    log = folder / "job.log"
+    with _running([sys.executable, "-m", "ddetect", *launch], log) as launcher:
+        return _await_verdict(launcher, folder / "out", log)
+
+
+def _story(scenario: Scenario) -> str:
+    """What is about to happen, in the words of the program itself."""
+    words = ast.get_docstring(ast.parse(scenario.path.read_text())) or "A training job is about to get stuck."
+    return words.splitlines()[0]
+
+
+@contextlib.contextmanager
+def _running(argv: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The launcher with all its descendants, ended when the block is left, however it is left."""
+    with open(log, "wb") as output:
+        # A session of its own: ctrl-C reaches us first, and we end the job in order.
+        launcher = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield launcher
+    finally:
+        _end(launcher)
+
+
+def _end(launcher: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the launcher, which ends its job; SIGKILL to what is left, by pid and start time."""
+    family: list[psutil.Process] = []
+    with contextlib.suppress(psutil.Error):
+        family = psutil.Process(launcher.pid).children(recursive=True)
+    launcher.terminate()
+    if not _has_ended(launcher, 5):
+        # torchrun waits 30 s for ranks that do not end at SIGTERM: the ranks of a demo have nothing to save.
+        _kill(process for process in family if not _is_ours(process))
+        if not _has_ended(launcher, 10):
+            launcher.kill()
+            launcher.wait()
+    # A loader worker asleep does not notice that its rank is gone.
+    _kill(family)
+
+
+def _has_ended(launcher: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    try:
+        launcher.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _kill(processes: Iterable[psutil.Process]) -> None:
+    """psutil compares start times first, so that a reused pid is left alone."""
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    """Agent and coordinator end by themselves after the launcher's word."""
+    try:
+        return "ddetect" in process.cmdline()[1:4]
+    except psutil.Error:
+        return False
+
+
+def _await_verdict(launcher: subprocess.Popen[bytes], out: Path, log: Path) -> tuple[dict[str, Any], str]:
+    began, said = time.monotonic(), ""
+    with _live_line(launcher.pid) as repaint:
+        while time.monotonic() - began < TIMEOUT_S:
+            ended = (
+                launcher.poll() is not None
+            )  # asked first: what the job wrote before it ended is read below
+            found = _newest(out)
+            if found is not None:
+                verdict, report = found
+                if verdict["summary"] != said and verdict["stage"] != "confirmed":
+                    said = verdict["summary"]
+                    repaint("")
+                    _say(f"after {time.monotonic() - began:.0f} s, {verdict['stage']}: {said}")
+                if verdict["stage"] == "confirmed":
+                    repaint("")
+                    _say(f"after {time.monotonic() - began:.0f} s, confirmed:\n")
+                    return verdict, report
+            if ended:
+                raise DdetectError(f"the job ended without a confirmed verdict{_tail(log)}", hint=_HINT)
+            repaint(None)
+            time.sleep(_POLL_S)
+    raise DdetectError(f"no confirmed verdict within {TIMEOUT_S} s{_tail(log)}", hint=_HINT)
+
+
+_HINT = "Run `ddetect doctor`; with --keep DIR the demo leaves its logs there."
+
+
+def _newest(out: Path) -> tuple[dict[str, Any], str] | None:
+    for folder in sorted(out.glob("incident-*"), reverse=True):
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads((folder / "verdict.json").read_text()), (folder / "report.txt").read_text()
+    return None
+
+
+def _tail(log: Path) -> str:
+    with contextlib.suppress(OSError):
+        lines = log.read_text(errors="replace").splitlines()[-_TAIL:]
+        return "; its last words were:\n" + "\n".join(lines) if lines else ""
+    return ""
+
+
+@contextlib.contextmanager
+def _live_line(launcher_pid: int) -> Iterator[Any]:
+    """The status line a user would see, on the last line of a terminal; nothing elsewhere."""
+    terminal = sys.stderr.isatty()
+
+    def repaint(text: str | None) -> None:
+        if not terminal:
+            return
+        shown = _status_text(launcher_pid) if text is None else text
+        sys.stderr.write(f"\r\x1b[K{shown[: shutil.get_terminal_size().columns - 1]}")
+        sys.stderr.flush()
+
+    try:
+        yield repaint
+    finally:
+        repaint("")
+
+
+def _status_text(launcher_pid: int) -> str:
+    for job in read_jobs(os.environ):
+        if job.launcher_pid == launcher_pid:
+            with contextlib.suppress(OSError):
+                return (job.run_dir / "status.txt").read_text().strip()
+    return "ddetect: starting"
+
+
+@contextlib.contextmanager
+def _kept(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="ddetect-demo-") as folder:
+            yield Path(folder)
+        return
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {keep}: {error.strerror}", hint="Choose another --keep DIR."
+        ) from error
+    yield keep.absolute()
+
+
+@contextlib.contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    def leave(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say(text: str) -> None:
+    print(f"ddetect demo: {text}" if not text.startswith("$") else text, file=sys.stderr, flush=True)
