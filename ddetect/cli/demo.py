@@ -37,6 +37,7 @@ _TAIL = 15
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `ddetect demo`."""
+    parser.epilog = "example:\n  ddetect demo --scenario python_lock --keep demo-out"
     parser.add_argument(
         "--scenario",
         metavar="NAME",

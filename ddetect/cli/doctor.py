@@ -19,6 +19,7 @@ _STYLES = {OK: "32", WARN: "33", FAIL: "1;31"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `ddetect doctor`."""
+    parser.epilog = "example:\n  ddetect doctor"
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

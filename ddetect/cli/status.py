@@ -28,6 +28,7 @@ EXIT_BY_STATE = {"suspected": 3, "confirmed": 3, "blind": 4}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `ddetect status`."""
+    parser.epilog = "example:\n  ddetect status --job night-run"
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--coordinator",
