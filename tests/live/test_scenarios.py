@@ -1,0 +1,101 @@
+"""Each scenario under real torchrun: status, cause, culprits and place are those that it carries as its truth."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from ddetect.model import Status
+from ddetect.scenarios.catalogue import SCENARIOS, Params, Scenario
+from tests.live.harness import Result, run_scenario
+
+STARTUP_EXTRA_S = 60.0  # suspicion before the first step takes longer by design
+
+HANGING = [scenario for scenario in SCENARIOS.values() if scenario.status is not Status.HEALTHY]
+
+
+def drawn(scenario: Scenario) -> Params:
+    """Parameters that differ from scenario to scenario and never from run to run."""
+    draw = random.Random(scenario.name)
+    world_size = draw.choice([4, 4, 4, 3])
+    return Params(
+        rank=draw.randrange(world_size),
+        world_size=world_size,
+        at=draw.randrange(20, 60),
+        step_ms=draw.choice([20, 50, 90]),
+    )
+
+
+def run(scenario: Scenario, params: Params) -> Result:
+    return run_scenario(
+        scenario.name,
+        rank=params.rank,
+        world_size=params.world_size,
+        at=params.at,
+        step_ms=params.step_ms,
+        timeout_s=90.0 + (STARTUP_EXTRA_S if scenario.before_first_step else 0.0),
+    )
+
+
+def assert_is_truth(result: Result, scenario: Scenario) -> None:
+    """Compare a verdict with the scenario's truth, all of it at once so that a failure shows the whole picture."""
+    verdict, params = result.verdict, result.params
+    cause = scenario.cause.value if scenario.cause else None
+    said = (verdict["status"], verdict["cause"], result.culprit_ranks, verdict["proof"])
+    assert said == (scenario.status.value, cause, scenario.culprits(params), scenario.proof.value), (
+        result.report
+    )
+    assert verdict["world_size"] == params.world_size
+    struck = [culprit for culprit in verdict["culprits"] if culprit["rank"] == params.rank]
+    if scenario.function is not None:
+        where = struck[0]["where"]
+        assert where is not None, result.report
+        place = (where["function"].rpartition(".")[2], Path(where["file"]).name)
+        assert place == (scenario.function, scenario.path.name), result.report
+        assert where["line"] in scenario.lines, result.report
+    if scenario.role is not None:
+        process = struck[0]["process"]
+        assert process is not None, result.report
+        index = scenario.index(params) if scenario.index else None
+        assert (process["role"], process["index"]) == (scenario.role, index), result.report
+
+
+@pytest.mark.parametrize("scenario", HANGING, ids=lambda scenario: scenario.name)
+def test_stuck_job_gets_the_verdict_that_is_its_truth(scenario: Scenario) -> None:
+    """The alarm names status, cause, ranks, process and line."""
+    result = run(scenario, drawn(scenario))
+
+    assert_is_truth(result, scenario)
+
+
+@pytest.mark.parametrize("name", ["mismatch_op", "p2p_cycle", "user_sleep"])
+def test_job_of_two_ranks_gets_the_verdict_that_is_its_truth(name: str) -> None:
+    """The smallest job: where two ranks disagree both are named; where one is at fault, that one."""
+    scenario = SCENARIOS[name]
+
+    result = run(scenario, Params(rank=1, world_size=2, at=30, step_ms=40))
+
+    assert_is_truth(result, scenario)
+
+
+def test_second_loader_worker_is_told_from_the_first() -> None:
+    """An odd batch is the second worker's, an even one the first's."""
+    scenario = SCENARIOS["data_worker_stuck"]
+
+    results = [run(scenario, Params(rank=rank, world_size=2, at=30 + rank)) for rank in (0, 1)]
+
+    for result in results:
+        assert_is_truth(result, scenario)
+
+
+def test_suspicion_comes_before_the_alarm_and_names_the_same_rank() -> None:
+    """A time cause is on disk as a suspicion long before patience runs out."""
+    scenario = SCENARIOS["user_sleep"]
+
+    result = run_scenario(scenario.name, rank=0, world_size=3, patience=600.0, until="suspected")
+
+    assert result.verdict["stage"] == "suspected"
+    assert (result.verdict["cause"], result.culprit_ranks) == ("user_code", (0,)), result.report
+    assert result.verdict.get("confirmed_at_unix_ns") is None
