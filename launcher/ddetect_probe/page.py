@@ -30,7 +30,9 @@ S_RESTART, S_PARENT, S_CREATED_NS, S_TICKS, S_TICK_NS = range(8, 13)
 S_STEPS, S_STEP_NS, S_BATCHES, S_BATCH_NS = range(13, 17)
 S_CALLS, S_CALL_NS, S_P2P, S_P2P_NS = range(17, 21)
 S_EXIT, S_EXIT_NS = 21, 22  # Exit code below
-S_WORKER_INDEX, S_FETCH, S_FETCH_NS, S_FETCHES = range(23, 27)  # FETCH: first dataset index of the batch, -1 if none
+S_WORKER_INDEX, S_FETCH, S_FETCH_NS, S_FETCHES = range(
+    23, 27
+)  # FETCH: first dataset index of the batch, -1 if none
 S_PG_STATE, S_PG_NS = 27, 28
 S_FAULT_SIGNAL = 29  # the signal that makes faulthandler write <pid>.fault, 0 if none
 S_HOOKS_OFF = 30  # hooks that switched themselves off after an exception

@@ -1,0 +1,112 @@
+"""The tick: a daemon thread that says twice a second that Python still runs here.
+
+Enters: the mailbox of the page. Leaves: the tick, a fresh list of groups, letters handed to whoever asked for them,
+and pages of finished children removed. Never here: work that could take long; a tick must be cheap and regular.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Callable, Dict, List, Optional
+
+from ddetect_probe import page, state
+
+PERIOD_S = 0.5
+SWEEP_EVERY = 60  # ticks
+KEEP_EXITED_S = 30.0  # the agent has read it long before
+KEEP_VANISHED_S = 600.0
+
+each_tick: List[Callable[[], None]] = []
+on_mail: List[Callable[[str], None]] = []
+_thread: Optional[threading.Thread] = None
+_gone_since: Dict[str, float] = {}
+
+
+def start() -> None:
+    """Start ticking, once per process."""
+    global _thread
+    if _thread is not None or state.writer is None:
+        return
+    _thread = threading.Thread(target=_run, name="ddetect-tick", daemon=True)
+    try:
+        _thread.start()
+    except (
+        RuntimeError
+    ):  # no room for a thread, or the interpreter is going down: the page lives without a tick
+        _thread = None
+
+
+def forget() -> None:
+    """In a forked child the thread is not there any more; a child that becomes a rank starts its own."""
+    global _thread
+    _thread = None
+    _gone_since.clear()
+
+
+def _run() -> None:
+    ticks = 0
+    mail = ""
+    while True:
+        slots = state.slots
+        ticks += 1
+        slots[page.S_TICKS] = ticks
+        slots[page.S_TICK_NS] = time.monotonic_ns()
+        for callback in list(each_tick):
+            try:
+                callback()
+            except Exception:
+                each_tick.remove(callback)
+                state.broken(getattr(callback, "__name__", "tick"))
+        if on_mail and state.writer is not None:
+            letter = state.writer.read_text("mailbox")
+            if letter and letter != mail:
+                mail = letter
+                _deliver(letter)
+        if ticks % SWEEP_EVERY == 0:
+            sweep(time.monotonic())
+        time.sleep(PERIOD_S)
+
+
+def _deliver(letter: str) -> None:
+    for receive in list(on_mail):
+        try:
+            receive(letter)
+        except Exception:
+            on_mail.remove(receive)
+            state.broken("mailbox")
+
+
+def sweep(now: float) -> None:
+    """Remove pages of our own children that ended: loaders are made anew each epoch, and shared memory is small."""
+    folder = os.path.join(state.run_dir, "pages")
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        pid, _, rest = name.partition(".")
+        ticks = rest[: -len(page.SUFFIX)]
+        if not name.endswith(page.SUFFIX) or not pid.isdigit() or str(page.start_ticks(int(pid))) == ticks:
+            continue
+        path = os.path.join(folder, name)
+        try:
+            seen = page.Page(path)
+            header = seen.header()
+            seen.close()
+        except (OSError, ValueError):
+            continue
+        if header[page.S_PARENT] != os.getpid() or header[page.S_ROLE] not in _SWEPT:
+            continue
+        keep = KEEP_EXITED_S if header[page.S_EXIT] == page.EXITED else KEEP_VANISHED_S
+        if now - _gone_since.setdefault(name, now) >= keep:
+            _gone_since.pop(name, None)
+            for leftover in (path, os.path.join(state.run_dir, "fault", pid + ".fault")):
+                try:
+                    os.unlink(leftover)
+                except OSError:
+                    pass
+
+
+_SWEPT = (page.ROLE_LOADER_WORKER, page.ROLE_CHILD)

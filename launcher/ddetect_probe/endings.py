@@ -1,0 +1,132 @@
+"""How this process ends: its last uncaught exception, and that it is shutting down.
+
+Enters: sys.excepthook, threading.excepthook, interpreter shutdown, the end of a multiprocessing child. Leaves: the
+exception text, S_EXIT, the EXITING phase. Never here: a change to what the job prints.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import multiprocessing.process
+import os
+import sys
+import threading
+from types import TracebackType
+from typing import Any, Optional, Tuple
+
+from ddetect_probe import page, state
+from ddetect_probe.splice import splice
+
+# Frames of these are never "the line to look at"; a company's own package in site-packages is.
+FRAMEWORKS = frozenset(
+    (
+        "torch", "torchvision", "torchaudio", "torchdata", "numpy", "scipy", "pandas", "PIL", "cv2", "tensorflow",
+        "keras", "jax", "accelerate", "transformers", "datasets", "tokenizers", "deepspeed", "lightning",
+        "pytorch_lightning", "lightning_fabric", "fairscale", "megatron", "apex", "ray", "horovod", "ignite", "timm",
+        "peft", "trl", "hydra", "omegaconf", "click", "typer", "fire", "absl", "tqdm", "wandb", "_pytest", "pluggy",
+        "ddetect", "ddetect_probe", "ddetect_launcher",
+    )
+)  # fmt: skip
+_MESSAGE = 400
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+
+
+def watch_endings() -> None:
+    """Chain to the hooks that are there."""
+    previous = sys.excepthook
+
+    def excepthook(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:
+        try:
+            note(kind, value, trace)
+            state.mark_exit(page.RAISED)
+            state.mark_exiting()
+        except Exception:
+            state.broken("excepthook")
+        previous(kind, value, trace)
+
+    sys.excepthook = excepthook
+    previous_in_thread = threading.excepthook
+
+    def thread_excepthook(args: Any, /) -> None:
+        try:
+            if args.exc_type is not SystemExit:
+                note(args.exc_type, args.exc_value, args.exc_traceback)
+        except Exception:
+            state.broken("threading.excepthook")
+        previous_in_thread(args)
+
+    threading.excepthook = thread_excepthook
+    atexit.register(state.mark_exit, page.EXITED)
+    # Finalization begins here, before non-daemon threads are joined and before any atexit function.
+    splice(threading._shutdown, _shutting_down, _nothing)  # type: ignore[attr-defined]
+    splice(multiprocessing.process.BaseProcess.run, _nothing_yet, _child_done)
+
+
+def _shutting_down() -> None:
+    if threading.get_ident() == state.main:
+        state.mark_exiting()
+
+
+def _nothing_yet() -> None:
+    return None
+
+
+def _nothing(token: None) -> None:
+    return None
+
+
+def _child_done(token: None) -> None:
+    """A multiprocessing child prints its own traceback and leaves through os._exit: no other hook sees it."""
+    value = sys.exc_info()[1]
+    if isinstance(value, SystemExit):  # torch's spawn turns exceptions into sys.exit(1)
+        value = value.__context__
+    if value is not None:
+        note(type(value), value, value.__traceback__)
+    state.mark_exit(page.EXITED if value is None else page.RAISED)
+    state.mark_exiting()
+
+
+def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:
+    """Write an exception into the page."""
+    function, file, line = innermost_user_frame(trace)
+    message = str(value)
+    room = _MESSAGE if message.isascii() else _MESSAGE // 6  # JSON may write six bytes for one of ours
+    state.text(
+        "exception",
+        json.dumps(
+            {
+                "type": getattr(kind, "__name__", str(kind)),
+                "message": message[:room],
+                "function": function[-100:],
+                "file": file[-200:],
+                "line": line,
+            }
+        ),
+    )
+
+
+def innermost_user_frame(trace: Optional[TracebackType]) -> Tuple[str, str, int]:
+    """Function, file and line of the innermost frame that is the user's, or of the innermost there is."""
+    best: Tuple[str, str, int] = ("", "", 0)
+    innermost = best
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        innermost = (code.co_name, code.co_filename, trace.tb_lineno)
+        if is_user_file(code.co_filename):
+            best = innermost
+        trace = trace.tb_next
+    return best if best[1] else innermost
+
+
+def is_user_file(file: str) -> bool:
+    """Whether a file is neither a named framework's nor the standard library's."""
+    if file.startswith("<"):
+        return False
+    for folder in ("/site-packages/", "/dist-packages/"):
+        if folder in file:
+            package = file.rpartition(folder)[2].partition("/")[0]
+            return package.partition(".")[0] not in FRAMEWORKS
+    if os.path.dirname(os.path.abspath(__file__)) in file:
+        return False
+    return not os.path.abspath(file).startswith(_STDLIB)

@@ -1,0 +1,97 @@
+"""Joining and leaving: init_process_group and destroy_process_group.
+
+Enters: both functions. Leaves: PG_STATE, the JOINING and LEAVING phases, who this rank is when only the call says
+so, and the groups. Never here: the rendezvous itself.
+"""
+
+from __future__ import annotations
+
+import os
+from time import monotonic_ns
+from typing import Any, Callable, List
+
+from ddetect_probe import groups, page, state
+from ddetect_probe.splice import splice
+
+on_becoming_rank: List[Callable[[], None]] = []  # a process that turns out to be a rank: tick and server
+
+
+def install() -> None:
+    """Hook the functions of the torch that is loaded."""
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    import torch.distributed.distributed_c10d as c10d
+
+    for function, enter, leave, params in (
+        (c10d.init_process_group, enter_init, _leave_init(c10d), ("rank", "world_size")),
+        (c10d.destroy_process_group, _enter_destroy(c10d), _leave_destroy(c10d), ("group",)),
+    ):
+        if not splice(function, enter, leave, params):
+            state.broken(function.__name__)
+
+
+def enter_init(rank: Any, world_size: Any) -> int:
+    """The rank begins to join; its number may be known from the call or the environment already."""
+    slots = state.slots
+    slots[page.S_PG_STATE] = page.PG_JOINING
+    slots[page.S_PG_NS] = monotonic_ns()
+    number = rank if isinstance(rank, int) and rank >= 0 else from_environment("RANK")
+    size = world_size if isinstance(world_size, int) and world_size > 0 else from_environment("WORLD_SIZE")
+    become_rank(number, size)
+    return state.enter_phase(page.JOINING)
+
+
+def become_rank(rank: int, world: int) -> None:
+    """This process is a rank; number and world may still be unknown (-1)."""
+    state.undecided = False
+    slots = state.slots
+    slots[page.S_ROLE] = page.ROLE_RANK
+    if rank >= 0:
+        state.set_rank(rank, world, from_environment("LOCAL_RANK"))
+    for callback in on_becoming_rank:
+        callback()
+
+
+def from_environment(name: str) -> int:
+    """A number that a launcher left in the environment, or -1."""
+    value = os.environ.get(name, "")
+    return int(value) if value.isdigit() else -1
+
+
+def _leave_init(c10d: Any) -> Callable[[int], None]:
+    def leave_init(before: int) -> None:
+        slots = state.slots
+        joined = c10d.is_initialized()
+        slots[page.S_PG_STATE] = page.PG_READY if joined else page.PG_NONE
+        slots[page.S_PG_NS] = monotonic_ns()
+        if joined:
+            state.set_rank(c10d.get_rank(), c10d.get_world_size(), from_environment("LOCAL_RANK"))
+            groups.refresh()
+        state.leave_phase(page.OTHER if joined and before == page.STARTING else before)
+
+    return leave_init
+
+
+def _enter_destroy(c10d: Any) -> Callable[[Any], int]:
+    def enter_destroy(group: Any) -> int:
+        if group is not None and group is not c10d.GroupMember.WORLD:
+            return -1
+        state.slots[page.S_PG_STATE] = page.PG_LEAVING
+        state.slots[page.S_PG_NS] = monotonic_ns()
+        return state.enter_phase(page.LEAVING)
+
+    return enter_destroy
+
+
+def _leave_destroy(c10d: Any) -> Callable[[int], None]:
+    def leave_destroy(before: int) -> None:
+        slots = state.slots
+        if slots[page.S_PG_STATE] == page.PG_LEAVING:
+            slots[page.S_PG_STATE] = page.PG_READY if c10d.is_initialized() else page.PG_LEFT
+            slots[page.S_PG_NS] = monotonic_ns()
+        groups.refresh()
+        state.leave_phase(before)
+
+    return leave_destroy

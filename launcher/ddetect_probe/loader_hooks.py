@@ -1,0 +1,91 @@
+"""DataLoader: when a rank waits for its data, and which index each loader worker fetches.
+
+Enters: `_BaseDataLoaderIter.__next__`, the two fetchers, `_worker_loop`. Leaves: the DATA phase, batch and fetch
+counters, the loader worker's role and index. Never here: the data itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+from time import monotonic_ns
+from typing import Any
+
+from ddetect_probe import page, state
+from ddetect_probe.page import DATA, S_BATCH_NS, S_BATCHES, S_FETCH, S_FETCH_NS, S_FETCHES
+from ddetect_probe.splice import splice
+from ddetect_probe.state import KEEP, LANE
+
+
+def install() -> None:
+    """Hook the loader of the torch that is loaded."""
+    import torch.utils.data._utils.fetch as fetch
+    import torch.utils.data._utils.worker as worker
+    import torch.utils.data.dataloader as dataloader
+
+    for function, enter, leave, params in (
+        (dataloader._BaseDataLoaderIter.__next__, enter_next, leave_next, ()),
+        (fetch._MapDatasetFetcher.fetch, enter_fetch, leave_fetch, ("possibly_batched_index",)),
+        (fetch._IterableDatasetFetcher.fetch, enter_iterable_fetch, leave_fetch, ()),
+        (worker._worker_loop, enter_worker, leave_worker, ("worker_id",)),
+    ):
+        if not splice(function, enter, leave, params):
+            state.broken(function.__qualname__)
+
+
+def enter_next() -> int:
+    """The rank asks for a batch."""
+    if get_ident() != state.main:
+        return -1
+    slots = state.slots
+    before = slots[LANE]
+    slots[LANE] = (monotonic_ns() & KEEP) | DATA
+    return before & 0xFF
+
+
+def leave_next(before: int) -> None:
+    """It has one, or there is none left."""
+    slots = state.slots
+    now = monotonic_ns()
+    if sys.exc_info()[0] is None:
+        slots[S_BATCHES] += 1
+        slots[S_BATCH_NS] = now
+        if state.undecided:
+            state.decide_alone()
+    if before >= 0:
+        slots[LANE] = (now & KEEP) | before
+
+
+def enter_fetch(index: Any) -> None:
+    """Somebody (a loader worker, or the rank itself) begins to read samples."""
+    slots = state.slots
+    first = index[0] if type(index) is list and index else index
+    slots[S_FETCH_NS] = monotonic_ns()
+    slots[S_FETCH] = first if type(first) is int and first >= 0 else slots[S_FETCHES]
+
+
+def enter_iterable_fetch() -> None:
+    """An iterable dataset has no index: the number of the fetch stands for it."""
+    slots = state.slots
+    slots[S_FETCH_NS] = monotonic_ns()
+    slots[S_FETCH] = slots[S_FETCHES]
+
+
+def leave_fetch(token: None) -> None:
+    """The samples are read."""
+    slots = state.slots
+    slots[S_FETCH] = -1
+    slots[S_FETCHES] += 1
+
+
+def enter_worker(worker_id: int) -> None:
+    """This process is a loader worker."""
+    slots = state.slots
+    slots[page.S_ROLE] = page.ROLE_LOADER_WORKER
+    slots[page.S_WORKER_INDEX] = worker_id
+    slots[LANE] = monotonic_ns() & KEEP
+    state.undecided = False
+
+
+def leave_worker(token: None) -> None:
+    """It ends; the page says how once multiprocessing is done with it."""

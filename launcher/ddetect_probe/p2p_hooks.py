@@ -1,0 +1,222 @@
+"""Point-to-point operations, which gloo's Flight Recorder does not see: a row while each is open.
+
+Enters: isend and irecv (send, recv, batch_isend_irecv and the object lists are made of them), monitored_barrier and
+`Work.wait`. Leaves: open rows and whether the host is blocked on them, the P2P and COLLECTIVE phases. Never here:
+another Work object than torch's own. A row ends when its wait ends, or when the job drops the work without waiting.
+
+`Work.wait` is replaced by a descriptor: fetching `work.wait` notes the wait and hands out a C callable around torch's
+own function, whose end of life (right after the call, returned or raised) notes its end. So no frame of ours is ever
+in a traceback. Subclasses in Python keep the plain function: pybind11 would take anything else for an override.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from _thread import get_ident
+from time import monotonic_ns
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from ddetect_probe import groups, page, state
+from ddetect_probe.page import COLLECTIVE, P2P, P2P_AT, P2P_WIDTH, S_P2P, S_P2P_NS
+from ddetect_probe.splice import splice
+from ddetect_probe.state import KEEP, LANE
+
+WAITING = 6  # offset of the field in its row
+Token = Tuple[int, int, Optional[groups.Known]]  # row or -1, phase before or -1, the group
+
+_rows_of: Dict[int, Tuple[int, Any]] = {}  # id of a Work -> its row and the weak reference that frees it
+
+
+def install() -> None:
+    """Hook the functions of the torch that is loaded."""
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    import torch.distributed.distributed_c10d as c10d
+
+    for function, params, enters in (
+        (c10d.isend, (("group", "tag", "dst", "group_dst"), ("group", "tag", "dst")), enter_send),
+        (c10d.irecv, (("group", "tag", "src", "group_src"), ("group", "tag", "src")), enter_recv),
+    ):
+        if not any(splice(function, enters, leave_p2p, names, result=opened) for names in params):
+            state.broken(function.__name__)
+    if not splice(c10d.monitored_barrier, enter_monitored_barrier, leave_p2p, ("group",)):
+        state.broken("monitored_barrier")
+    work = c10d.Work
+    work.wait = Wait(work, work.wait)
+
+
+def enter_send(group: Any, tag: Any, peer: Any, group_peer: Any = None) -> Token:
+    """A send begins."""
+    return _enter(page.SEND, group, tag, peer, group_peer)
+
+
+def enter_recv(group: Any, tag: Any, peer: Any, group_peer: Any = None) -> Token:
+    """A receive begins, from one rank or from any."""
+    kind = page.RECV_ANY if peer is None and group_peer is None else page.RECV
+    return _enter(kind, group, tag, peer, group_peer)
+
+
+def enter_monitored_barrier(group: Any) -> Token:
+    """Everyone waits for the group's first rank, which waits for everyone (peer -1)."""
+    found = groups.find(group)
+    if found is None:
+        return (-1, -1, None)
+    peer = found.members[0] if found.members and found.members[0] != state.slots[page.S_RANK] else -1
+    return _open_row(page.MONITORED_BARRIER, found, peer, 0, COLLECTIVE)
+
+
+def _enter(kind: int, group: Any, tag: Any, peer: Any, group_peer: Any) -> Token:
+    found = groups.find(group)
+    if found is None:
+        return (-1, -1, None)
+    if peer is None:
+        peer = -1 if group_peer is None else found.members[group_peer]
+    return _open_row(kind, found, peer, tag if type(tag) is int else 0, P2P)
+
+
+def _open_row(kind: int, found: groups.Known, peer: int, tag: int, phase: int) -> Token:
+    slots = state.slots
+    now = monotonic_ns()
+    slots[S_P2P] += 1
+    slots[S_P2P_NS] = now
+    before = -1
+    if get_ident() == state.main:
+        before = slots[LANE] & 0xFF
+        slots[LANE] = (now & KEEP) | phase
+    try:
+        row = P2P_AT + state.free_rows.pop() * P2P_WIDTH
+    except IndexError:  # more are open than there are rows
+        return (-1, before, found)
+    version = slots[row] | 1
+    slots[row] = version
+    slots[row + 1] = kind
+    slots[row + 2] = peer
+    slots[row + 3] = tag
+    slots[row + 4] = found.number
+    slots[row + 5] = now
+    slots[row + WAITING] = 1  # inside the call the host is blocked on it
+    slots[row] = version + 1
+    return (row, before, found)
+
+
+def opened(token: Optional[Token], work: Any) -> Any:
+    """The operation is under way: the host goes on, and the row lives with the Work. Returns the work, always."""
+    try:
+        if token is not None and work is not None:
+            row, _, found = token
+            if found is not None:
+                found.p2p += 1
+            if row >= 0:
+                state.slots[row + WAITING] = 0
+                key = id(work)
+                earlier = _rows_of.get(key)
+                if earlier is not None:
+                    _free(earlier[0])
+                _rows_of[key] = (row, weakref.ref(work, functools.partial(_dropped, key)))
+    except Exception:
+        state.broken("opened")
+    return work
+
+
+def leave_p2p(token: Optional[Token]) -> None:
+    """The call returned or raised; a row that no Work took over is done."""
+    if token is None:
+        return
+    row, before, _ = token
+    if row >= 0 and state.slots[row + WAITING]:
+        _free(row)
+    if before >= 0:
+        state.slots[LANE] = (monotonic_ns() & KEEP) | before
+
+
+def _free(row: int) -> None:
+    slots = state.slots
+    version = slots[row] | 1
+    slots[row] = version
+    slots[row + 1] = 0
+    slots[row + WAITING] = 0
+    slots[row] = version + 1
+    state.free_rows.append((row - P2P_AT) // P2P_WIDTH)
+
+
+def _dropped(key: int, reference: Any) -> None:
+    try:
+        found = _rows_of.get(key)
+        if found is not None and found[1] is reference:
+            del _rows_of[key]
+            _free(found[0])
+    except Exception:
+        state.broken("dropped")
+
+
+def forget_rows() -> None:
+    """In a forked child: the parent's operations are the parent's."""
+    _rows_of.clear()
+
+
+class Wait:
+    """What stands in for `Work.wait`. Reading it begins a wait."""
+
+    def __init__(self, owner: type, original: Any) -> None:
+        self._owner = owner
+        self._original = original
+        self.__doc__ = original.__doc__
+        self.__name__ = "wait"
+
+    def __get__(self, work: Any, owner: Any = None) -> Callable[..., Any]:
+        if work is None:
+            return self._original  # type: ignore[no-any-return]
+        if type(work) is self._owner:
+            try:
+                waiting = Waiting(self._original, work)
+                waiting.begin(id(work))
+                return waiting
+            except Exception as error:
+                if not state.ours(error):
+                    raise
+                setattr(self._owner, "wait", self._original)  # noqa: B010 - mypy does not know it
+                state.broken("Work.wait")
+        return self._original.__get__(work, owner)  # type: ignore[no-any-return]
+
+
+class Waiting(functools.partial):  # type: ignore[type-arg]
+    """`work.wait` for the length of one call."""
+
+    __slots__ = ("before", "row", "written")
+
+    before: int
+    row: int
+    written: int
+
+    def begin(self, key: int) -> None:
+        """Note that the host is about to wait for this work."""
+        slots = state.slots
+        found = _rows_of.get(key)
+        if found is None:
+            self.row = -1
+            phase = COLLECTIVE
+        else:
+            self.row = found[0]
+            slots[self.row + WAITING] = 1
+            phase = P2P
+        if get_ident() == state.main:
+            self.before = slots[LANE] & 0xFF
+            self.written = slots[LANE] = (monotonic_ns() & KEEP) | phase
+        else:
+            self.before = -1
+
+    def __del__(self) -> None:
+        try:
+            slots = state.slots
+            if self.row >= 0:
+                found = _rows_of.pop(id(self.args[0]), None)
+                if found is not None:
+                    _free(found[0])
+            # A lane that says something else by now belongs to somebody else (`wait` was kept, not called).
+            if self.before >= 0 and slots[LANE] == self.written:
+                slots[LANE] = (monotonic_ns() & KEEP) | self.before
+        except Exception:
+            state.broken("Work.wait")

@@ -1,0 +1,158 @@
+"""The one page of this process, and who this process is to the job.
+
+Enters: what the hooks learn. Leaves: slots of the page. Without a page (no room, no folder) the slots are ordinary
+memory, so that no hook ever has to ask. Never here: torch, an exception that reaches the job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from _thread import get_ident
+from time import monotonic_ns
+from typing import Callable, List, Optional
+
+from ddetect_probe import page
+from ddetect_probe.page import PageWriter
+
+Slots = memoryview
+
+run_dir: str = ""
+writer: Optional[PageWriter] = None
+slots: Slots = memoryview(bytearray(page.SIZE)).cast("q")
+main: int = threading.main_thread().ident or 0
+user_steps: bool = False  # the user says when a step is done; optimizers no longer count
+undecided: bool = False  # no RANK and no process group yet: the first batch or step makes it rank 0 of 1
+free_rows: List[int] = []
+in_child: List[Callable[[], None]] = []  # run in a forked child, after it has its own page
+_broken: List[str] = []
+
+LANE = page.LANES_AT
+KEEP = ~0xFF
+
+
+def open_page(folder: str, role: int) -> None:
+    """Give this process a page of its own; without room for one, plain memory."""
+    global run_dir, writer, slots, main
+    run_dir = folder
+    main = threading.main_thread().ident or get_ident()
+    try:
+        writer = PageWriter(os.path.join(folder, "pages"), role)
+        slots = writer.slots
+    except (OSError, ValueError):
+        writer = None
+        slots = memoryview(bytearray(page.SIZE)).cast("q")
+    free_rows[:] = range(page.P2P_ROWS)
+
+
+def set_rank(rank: int, world: int, local_rank: int = -1) -> None:
+    """Say which rank this process is."""
+    slots[page.S_RANK] = rank
+    slots[page.S_WORLD] = world
+    if local_rank >= 0:
+        slots[page.S_LOCAL_RANK] = local_rank
+
+
+def decide_alone() -> None:
+    """A process without RANK that trains without a process group is rank 0 of 1."""
+    global undecided
+    undecided = False
+    if slots[page.S_ROLE] == page.ROLE_OTHER:
+        slots[page.S_ROLE] = page.ROLE_RANK
+        set_rank(0, 1, 0)
+
+
+def text(name: str, value: str) -> bool:
+    """Write a text, if there is a page; False when it had to be cut."""
+    return writer.text(name, value) if writer is not None else True
+
+
+def enter_phase(phase: int) -> int:
+    """Put the main thread's lane into a phase; returns what `leave_phase` needs, -1 on another thread."""
+    if get_ident() != main:
+        return -1
+    before = slots[LANE]
+    slots[LANE] = (monotonic_ns() & KEEP) | phase
+    return before & 0xFF
+
+
+def leave_phase(before: int) -> None:
+    """Put the lane back into the phase it had."""
+    if before >= 0:
+        slots[LANE] = (monotonic_ns() & KEEP) | before
+
+
+def user_step() -> None:
+    """Count a step because the user said so."""
+    global user_steps
+    user_steps = True
+    slots[page.S_STEPS] += 1
+    slots[page.S_STEP_NS] = monotonic_ns()
+
+
+def mark_exit(how: int) -> None:
+    """Write the last word. The first one stays: what is raised at exit is a consequence."""
+    if slots[page.S_EXIT] == page.ALIVE:
+        slots[page.S_EXIT] = how
+        slots[page.S_EXIT_NS] = monotonic_ns()
+
+
+def mark_exiting() -> None:
+    """The interpreter begins to shut down; threads that are still joined show as EXITING."""
+    slots[LANE] = (monotonic_ns() & KEEP) | page.EXITING
+
+
+def ours(error: BaseException) -> bool:
+    """Whether an exception rose in the probe itself, not in a signal handler that ran while we were in it."""
+    trace = error.__traceback__
+    if trace is None:
+        return True
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_filename.startswith(_HERE)
+
+
+def broken(name: str) -> None:
+    """Count a hook that switched itself off."""
+    if name not in _broken:
+        _broken.append(name)
+        slots[page.S_HOOKS_OFF] += 1
+
+
+def broken_hooks() -> List[str]:
+    """The hooks that switched themselves off, for tests and for `ddetect doctor`."""
+    return list(_broken)
+
+
+def start_child() -> None:
+    """In a forked child: a page of its own, of the same rank. Never raises."""
+    global undecided, main
+    main = get_ident()
+    try:
+        old = slots
+        open_page(run_dir, page.ROLE_CHILD)
+        undecided = False
+        for slot in (page.S_RANK, page.S_LOCAL_RANK, page.S_WORLD, page.S_RESTART, page.S_FAULT_SIGNAL):
+            slots[slot] = old[slot]
+        for callback in in_child:
+            callback()
+    except Exception:
+        broken("fork")
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_registered = False
+
+
+def follow_forks() -> None:
+    """Arrange for forked children to get a page; once per interpreter."""
+    global _registered
+    if not _registered:
+        _registered = True
+        os.register_at_fork(after_in_child=start_child)
+
+
+def script() -> str:
+    """The command line, as far as Python tells it."""
+    return " ".join(getattr(sys, "orig_argv", None) or [sys.executable, *getattr(sys, "argv", [])])

@@ -1,0 +1,83 @@
+"""Optimizer steps, through torch's public hooks for all optimizers.
+
+Enters: the global step pre and post hooks. Leaves: the OPTIMIZER phase and the step counter; several optimizers in
+one loop count one step each. Never here: a hook that torch.compile would have to break a graph for: while Dynamo
+traces, they are empty.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident
+from time import monotonic_ns
+from typing import Any, Callable, List, Tuple
+
+from ddetect_probe import state
+from ddetect_probe.page import OPTIMIZER, OTHER, S_STEP_NS, S_STEPS, STARTING
+from ddetect_probe.state import KEEP, LANE
+
+_before: List[int] = []
+_handles: List[Any] = []
+
+Hook = Callable[[Any, Any, Any], None]
+
+
+def make_hooks(is_compiling: Callable[[], bool]) -> Tuple[Hook, Hook]:
+    """The pre and post hook, given how to ask whether Dynamo is tracing."""
+
+    def before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling():
+            return
+        try:
+            if get_ident() == state.main:
+                slots = state.slots
+                _before.append(slots[LANE] & 0xFF)
+                slots[LANE] = (monotonic_ns() & KEEP) | OPTIMIZER
+        except Exception as error:
+            switch_off(error)
+
+    def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling():
+            return
+        try:
+            slots = state.slots
+            now = monotonic_ns()
+            if not state.user_steps:
+                slots[S_STEPS] += 1
+                slots[S_STEP_NS] = now
+            if state.undecided:
+                state.decide_alone()
+            if get_ident() == state.main:
+                phase = _before.pop() if _before else OTHER
+                if _before:  # a step that raised left its mark behind
+                    del _before[:]
+                if phase in (
+                    STARTING,
+                    OPTIMIZER,
+                ):  # it trains: it has started, with a process group or without
+                    phase = OTHER
+                slots[LANE] = (now & KEEP) | phase
+        except Exception as error:
+            switch_off(error)
+
+    return before_step, after_step
+
+
+def switch_off(error: Exception) -> None:
+    """Take both hooks out again, unless the exception is the job's own (from a signal handler)."""
+    if not state.ours(error):
+        raise error
+    for handle in _handles:
+        handle.remove()
+    state.broken("optimizer")
+
+
+def install() -> None:
+    """Register with the torch that is loaded."""
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    compiler = torch.compiler
+    is_compiling = getattr(compiler, "is_dynamo_compiling", None) or compiler.is_compiling
+    before_step, after_step = make_hooks(is_compiling)
+    _handles.append(register_optimizer_step_pre_hook(before_step))
+    _handles.append(register_optimizer_step_post_hook(after_step))
