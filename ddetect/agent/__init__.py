@@ -1,1 +1,1 @@
-
+"""One per node: finds ranks, reads pages, beats, takes samples on command."""

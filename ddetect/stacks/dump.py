@@ -32,6 +32,7 @@ class Dump:
     seen: tuple[Seen, ...] = ()
     dumper: str = ""
     unread: str = ""
+    denied: bool = False  # the kernel forbids ptrace: `host.ptrace` knows why
 
 
 def read_stacks(
@@ -49,6 +50,7 @@ def read_stacks(
         return Dump(unread=f"pid {pid} has ended and waits for its parent to notice (zombie)")
     deadline = time.monotonic() + timeout_s
     reasons: list[str] = []
+    denied = False
     for name, read in _attempts(pid, frozen=bool(FROZEN & set(states)), native=native):
         left = deadline - time.monotonic()
         if left <= 0:
@@ -61,6 +63,7 @@ def read_stacks(
             if failed.kind in (Kind.GONE, Kind.NOT_PYTHON):
                 return Dump(unread=failed.reason)
             if failed.kind is Kind.DENIED:
+                denied = True
                 break
     if fault is not None and states[0] not in FROZEN:
         try:
@@ -68,7 +71,7 @@ def read_stacks(
             return Dump(read_faulthandler(pid, fault, timeout_s=left), "faulthandler")
         except DumpFailed as failed:
             reasons.append(failed.reason)
-    return Dump(unread="; ".join(dict.fromkeys(reasons)))
+    return Dump(unread="; ".join(dict.fromkeys(reasons)), denied=denied)
 
 
 def _attempts(pid: int, *, frozen: bool, native: bool) -> _Attempts:

@@ -1,0 +1,144 @@
+"""The beat: how every rank of the node is, once a second, as columns.
+
+Enters: the census. Leaves: NodeRoster when the rows changed, NodeBeat always. Ranks that have joined but
+never take an optimizer step are also asked by their Flight Recorder, slowly and in the background: nothing
+else tells whether they move.
+Never here: stacks, anything that could wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from ddetect.agent.census import Census
+from ddetect.agent.flight import FlightReader
+from ddetect.agent.members import Member
+from ddetect.agent.pages import Told, age_s, read_told
+from ddetect.host.proc import read_io_bytes
+from ddetect.messages import NodeBeat, NodeRoster
+from ddetect.model import UNKNOWN, Beats, Roster
+
+_POLL_NS = 3_000_000_000
+_POLL_SHARE = 0.005  # of one core: a full ring takes a while to read, so it is read more seldom
+
+
+class Recorder:
+    """Collectives completed by ranks that have no other sign of progress."""
+
+    def __init__(
+        self, flight: FlightReader, pool: Executor, cpu_s: Callable[[], float] = time.thread_time
+    ) -> None:
+        self._flight = flight
+        self._pool = pool
+        self._cpu_s = cpu_s
+        self._counts: dict[tuple[int, int], int] = {}
+        self._moved_ns: dict[tuple[int, int], int] = {}
+        self._poll_at_ns = 0
+        self._asking = False
+
+    def poll(self, members: list[Member], now_ns: int) -> None:
+        """Start asking these ranks, unless it is too early or the last round is not over."""
+        if not members or self._asking or now_ns < self._poll_at_ns:
+            return
+        self._asking = True
+        self._pool.submit(self._round, members)
+
+    def _round(self, members: list[Member]) -> None:
+        began = self._cpu_s()
+        try:
+            for member in members:
+                told = self._flight.read(member).digest
+                if told is None:
+                    continue
+                before = self._counts.get(member.key)
+                if before is not None and told.completed != before:
+                    self._moved_ns[member.key] = time.monotonic_ns()
+                self._counts[member.key] = told.completed
+        finally:
+            pause_ns = int((self._cpu_s() - began) / _POLL_SHARE * 1e9)
+            self._poll_at_ns = time.monotonic_ns() + max(_POLL_NS, pause_ns)
+            self._asking = False
+
+    def count(self, member: Member) -> int:
+        """Collectives completed when it was last asked; 0 if never."""
+        return self._counts.get(member.key, 0)
+
+    def moved_age_s(self, member: Member, now_ns: int) -> float:
+        """Seconds since that number was seen to change; infinite if never."""
+        return age_s(self._moved_ns.get(member.key, 0), now_ns)
+
+
+class BeatMaker:
+    """Turns the census into what is sent each second."""
+
+    def __init__(self, node: str, census: Census, recorder: Recorder) -> None:
+        self._node = node
+        self._census = census
+        self._recorder = recorder
+        self._rows: tuple[tuple[int, ...], ...] | None = None
+        self._version = 0
+
+    def make(self, now_ns: int) -> tuple[NodeRoster, bool, NodeBeat]:
+        """The roster, whether it is new, and the beat that goes with it."""
+        told = [(member, read_told(member, now_ns)) for member in self._census.ranks()]
+        rows = tuple(
+            (member.rank, lane, member.pid, member.start_ticks, member.restart, member.world_size)
+            for member, page in told
+            for lane in range(len(page.lanes))
+        )
+        changed = rows != self._rows
+        if changed:
+            self._rows = rows
+            self._version += 1
+        quiet = [member for member, page in told if page.joined and not page.steps and not member.gone]
+        self._recorder.poll(quiet, now_ns)
+        return self._roster(rows), changed, NodeBeat(self._version, self._beats(told, now_ns))
+
+    def _roster(self, rows: tuple[tuple[int, ...], ...]) -> NodeRoster:
+        columns = list(zip(*rows, strict=True)) if rows else [(), (), (), (), (), ()]
+        roster = Roster(
+            rank=columns[0],  # type: ignore[arg-type]  # freeze() makes arrays of tuples
+            lane=columns[1],  # type: ignore[arg-type]
+            node=[0] * len(rows),  # type: ignore[arg-type]
+            pid=columns[2],  # type: ignore[arg-type]
+            start_ticks=columns[3],  # type: ignore[arg-type]
+            nodes=(self._node,),
+        )
+        world = max(columns[5], default=UNKNOWN)
+        return NodeRoster(self._version, world, max(columns[4], default=0), roster)
+
+    def _beats(self, told: list[tuple[Member, Told]], now_ns: int) -> Beats:
+        io_bytes = self._io_by_rank()
+        columns: defaultdict[str, list[float]] = defaultdict(list)
+        for member, page in told:
+            moved = min(page.activity_age_s, self._recorder.moved_age_s(member, now_ns))
+            for phase, phase_age_s in page.lanes:
+                row = {
+                    "step": page.steps,
+                    "step_age_s": page.step_age_s,
+                    "batch": page.batches,
+                    "calls": page.calls,
+                    "collectives": self._recorder.count(member),
+                    "activity_age_s": moved,
+                    "phase": phase,
+                    "phase_age_s": phase_age_s,
+                    "tick_age_s": page.tick_age_s,
+                    "state": 0 if member.stat is None else ord(member.stat.state),
+                    "cpu_s": 0.0 if member.stat is None else member.stat.cpu_s,
+                    "io_bytes": io_bytes.get(member.rank, UNKNOWN),
+                    "has_page": int(member.page is not None),
+                }
+                for name, value in row.items():
+                    columns[name].append(value)
+        return Beats(**columns)  # type: ignore[arg-type]
+
+    def _io_by_rank(self) -> dict[int, int]:
+        """Bytes moved by a rank process and its loader workers together: a rank that waits for them moves with them."""
+        total: dict[int, int] = {}
+        for member in [*self._census.ranks(), *self._census.helpers()]:
+            if not member.gone:
+                total[member.rank] = total.get(member.rank, 0) + max(0, read_io_bytes(member.pid))
+        return total

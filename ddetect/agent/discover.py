@@ -1,0 +1,124 @@
+"""Find rank processes that have no page, and the children of those that have.
+
+Enters: /proc. Leaves: plain values. A rank process is the outermost Python process that was started with
+RANK and with our run directory in its environment; multiprocessing's trackers inherit both and are none.
+Never here: pages (census.py reads them first), a scan on every beat.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from ddetect.host.proc import Stat, read_cmdline, read_environ, read_pids, read_stat
+from ddetect.model import UNKNOWN
+
+_HELPERS = (
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",
+    "multiprocessing.semaphore_tracker",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A rank process without a page."""
+
+    pid: int
+    start_ticks: int
+    parent: int
+    rank: int
+    world_size: int
+    restart: int
+
+
+class EnvironmentScan:
+    """Looks for ranks by their environment; remembers which processes are not of this job."""
+
+    def __init__(self, run_dir: str) -> None:
+        self._run_dir = run_dir
+        self._strikes: dict[int, int] = {}
+
+    def find(self, known: Collection[int]) -> list[Found]:
+        """Every rank process that is not in `known` (pids with a page, and their children, need no second look)."""
+        pids = read_pids()
+        self._strikes = {pid: self._strikes[pid] for pid in pids if pid in self._strikes}
+        candidates: dict[int, Found] = {}
+        for pid in pids:
+            # Twice not ours and we stop asking: a process between fork and exec still has its parent's environment.
+            if pid in known or pid == os.getpid() or self._strikes.get(pid, 0) >= 2:
+                continue
+            environ = read_environ(pid)
+            if environ.get("DDETECT_RUN_DIR") != self._run_dir:
+                self._strikes[pid] = self._strikes.get(pid, 0) + 1
+                continue
+            found = _as_rank(pid, environ)
+            if found is not None:
+                candidates[pid] = found
+        return [found for found in candidates.values() if not _has_ancestor(found.parent, candidates, known)]
+
+
+def _as_rank(pid: int, environ: dict[str, str]) -> Found | None:
+    stat = read_stat(pid)
+    command = read_cmdline(pid)
+    if stat is None or stat.state in "ZX" or not command or is_helper(command):
+        return None
+    if "python" not in os.path.basename(command[0]).lower() and "python" not in stat.name.lower():
+        return None  # a shell around the rank
+    rank = _number(environ.get("RANK"))
+    if rank < 0:
+        return None
+    return Found(
+        pid,
+        stat.start_ticks,
+        stat.parent,
+        rank,
+        _number(environ.get("WORLD_SIZE")),
+        max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT"))),
+    )
+
+
+def is_helper(command: Iterable[str]) -> bool:
+    """Whether a command line is multiprocessing's bookkeeping, or ddetect itself."""
+    words = list(command)
+    text = " ".join(words)
+    return any(name in text for name in _HELPERS) or words[1:3] == ["-m", "ddetect"]
+
+
+def _has_ancestor(pid: int, candidates: dict[int, Found], known: Collection[int]) -> bool:
+    for _ in range(64):
+        if pid in candidates or pid in known:
+            return True
+        stat = read_stat(pid) if pid > 1 else None
+        if stat is None:
+            return False
+        pid = stat.parent
+    return False
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdigit() else UNKNOWN
+
+
+def find_children(roots: Collection[int], known: Collection[int]) -> list[tuple[int, int, Stat]]:
+    """(root, pid, stat) of every descendant of `roots` that is not in `known`. One scan of /proc."""
+    stats = {pid: stat for pid in read_pids() if (stat := read_stat(pid)) is not None}
+    found: list[tuple[int, int, Stat]] = []
+    for pid, stat in stats.items():
+        if pid in known:
+            continue
+        root = _root_of(stat.parent, stats, roots)
+        if root is not None and not is_helper(read_cmdline(pid)):
+            found.append((root, pid, stat))
+    return found
+
+
+def _root_of(pid: int, stats: dict[int, Stat], roots: Collection[int]) -> int | None:
+    for _ in range(64):
+        if pid in roots:
+            return pid
+        if pid not in stats:
+            return None
+        pid = stats[pid].parent
+    return None

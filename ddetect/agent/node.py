@@ -1,0 +1,109 @@
+"""One node of the job: everything the agent knows and can say, without a word about how it is carried.
+
+Enters: the run directory, orders. Leaves: messages. `tick` each second; `retell` whenever someone new
+listens.
+Never here: gRPC, asyncio.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import assert_never
+
+from ddetect.agent.beat import BeatMaker, Recorder
+from ddetect.agent.census import Census, Departed
+from ddetect.agent.end import end_ranks
+from ddetect.agent.flight import FlightReader
+from ddetect.agent.pages import gone_from
+from ddetect.agent.sample import Sampler
+from ddetect.messages import (
+    EndRanks,
+    Evidence,
+    FromAgent,
+    Hello,
+    NodeBeat,
+    NodeGone,
+    NodeRoster,
+    TakeEvidence,
+    ToAgent,
+)
+from ddetect.model import Departure, Role
+
+_MOST_GONE = 1024
+
+
+class Node:
+    """Use it from one thread, except `answer`, which may block and takes a thread of its own."""
+
+    def __init__(self, run_dir: str, *, name: str, job: str) -> None:
+        self._hello = Hello(name, job)
+        self.census = Census(run_dir)
+        self._flight = FlightReader(run_dir)
+        self._background = ThreadPoolExecutor(1, "ddetect-poll")
+        self._beats = BeatMaker(name, self.census, Recorder(self._flight, self._background))
+        self._sampler = Sampler(self.census, self._flight)
+        self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
+        self._told: tuple[NodeRoster, NodeBeat] | None = None
+        self._lock = threading.Lock()  # `answer` reads the census from another thread
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._sampler.close()
+        self._background.shutdown(wait=False, cancel_futures=True)
+
+    def tick(self) -> list[FromAgent]:
+        """Look once, and say what is new. Never raises: a watcher that stops looking is worse than one that errs."""
+        try:
+            with self._lock:
+                return self._tick(time.monotonic_ns())
+        except Exception:
+            traceback.print_exc(file=sys.stderr)
+            return []
+
+    def _tick(self, now_ns: int) -> list[FromAgent]:
+        news = [departed for departed in self.census.look(now_ns) if _worth_telling(departed, now_ns)]
+        self._gone.extend(news)
+        roster, changed, beat = self._beats.make(now_ns)
+        self._told = roster, beat
+        said: list[FromAgent] = [roster] if changed else []
+        if news:
+            said.append(NodeGone(tuple(gone_from(departed, now_ns) for departed in news)))
+        said.append(beat)
+        return said
+
+    def retell(self) -> list[FromAgent]:
+        """All there is to know, for someone who has heard nothing yet."""
+        now_ns = time.monotonic_ns()
+        said: list[FromAgent] = [self._hello]
+        with self._lock:
+            if self._told is not None:
+                said.append(self._told[0])
+            if self._gone:
+                said.append(NodeGone(tuple(gone_from(departed, now_ns) for departed in self._gone)))
+        return said
+
+    def answer(self, order: ToAgent) -> Evidence | None:
+        """Do as told. Blocks for as long as that takes."""
+        match order:
+            case TakeEvidence():
+                with self._lock:
+                    ranks, helpers = self._sampler.targets()
+                return self._sampler.take(order, ranks, helpers)
+            case EndRanks():
+                with self._lock:
+                    ranks = self.census.ranks()
+                end_ranks(ranks, order.grace_s)
+                return None
+            case _:
+                assert_never(order)
+
+
+def _worth_telling(departed: Departed, now_ns: int) -> bool:
+    """Loader workers come and go with every epoch; only one that did not end well is news."""
+    gone = gone_from(departed, now_ns)
+    return gone.role is Role.RANK or (gone.role is not Role.OTHER and gone.how is not Departure.EXITED)

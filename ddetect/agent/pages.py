@@ -1,0 +1,156 @@
+"""What a page says, in the model's words.
+
+Enters: a member with its page. Leaves: beat values, groups, rooted calls, open point-to-point operations,
+last words. Ages are differences of CLOCK_MONOTONIC, which page and agent share.
+Never here: writing to a page.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ddetect_probe import page as layout
+
+from ddetect.agent.census import Departed
+from ddetect.agent.members import Member
+from ddetect.evidence.flight_recorder import RootedCall
+from ddetect.model import Departure, Frame, Gone, Group, Phase, Role
+from ddetect.rankset import parse_ranks
+
+_COUNTED = (
+    layout.S_STEP_NS,
+    layout.S_BATCH_NS,
+    layout.S_CALL_NS,
+    layout.S_P2P_NS,
+    layout.S_PG_NS,
+    layout.S_CREATED_NS,
+)
+_PHASES = frozenset(int(phase) for phase in Phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the page of a rank says right now, lane by lane; a rank without a page says nothing."""
+
+    steps: int = 0
+    step_age_s: float = math.inf
+    batches: int = 0
+    calls: int = 0
+    activity_age_s: float = math.inf
+    tick_age_s: float = math.inf
+    joined: bool = False
+    lanes: tuple[tuple[int, float], ...] = ((int(Phase.OTHER), math.inf),)  # phase, age
+
+
+def read_told(member: Member, now_ns: int) -> Told:
+    """Read the page of one rank."""
+    if member.page is None:
+        return Told()
+    header = member.page.header()
+    lanes = tuple(
+        (phase if phase in _PHASES else int(Phase.OTHER), age_s(since, now_ns))
+        for phase, since in member.page.lanes()
+    )
+    moved = max(*(header[slot] for slot in _COUNTED), *(since for _, since in member.page.lanes()), 0)
+    return Told(
+        steps=header[layout.S_STEPS],
+        step_age_s=age_s(header[layout.S_STEP_NS], now_ns),
+        batches=header[layout.S_BATCHES],
+        calls=header[layout.S_CALLS] + header[layout.S_P2P],
+        activity_age_s=age_s(moved, now_ns),
+        tick_age_s=age_s(header[layout.S_TICK_NS], now_ns),
+        joined=header[layout.S_PG_STATE] == layout.PG_READY,
+        lanes=lanes or ((int(Phase.STARTING), age_s(header[layout.S_CREATED_NS], now_ns)),),
+    )
+
+
+def age_s(since_ns: int, now_ns: int) -> float:
+    """Seconds since then; infinite when it never was."""
+    return max(0.0, (now_ns - since_ns) / 1e9) if since_ns > 0 else math.inf
+
+
+def groups_of(page: layout.Page) -> dict[int, tuple[Group, ...]]:
+    """The groups of a rank by the page's number; one with two backends ("cpu:gloo,cuda:nccl") is two of ours."""
+    found: dict[int, tuple[Group, ...]] = {}
+    for text in page.groups():
+        try:
+            members = parse_ranks(text.members)
+        except ValueError:
+            members = ()
+        backends = dict.fromkeys(part.rpartition(":")[2] for part in text.backend.split(","))
+        found[text.number] = tuple(Group(backend, text.name, text.desc, members) for backend in backends)
+    return found
+
+
+def calls_of(page: layout.Page, groups: dict[int, tuple[Group, ...]]) -> list[RootedCall]:
+    """Roots and reduce ops, by the group's own name."""
+    return [
+        RootedCall(call.op, groups[call.group][0].name, call.seq, call.root, call.reduce_op)
+        for call in page.calls()
+        if groups.get(call.group)
+    ]
+
+
+def fetching_of(member: Member, now_ns: int) -> tuple[int, float]:
+    """The dataset index a process is fetching and for how long; (-1, inf) if none."""
+    if member.page is None:
+        return -1, math.inf
+    header = member.page.header()
+    index = header[layout.S_FETCH]
+    return (index, age_s(header[layout.S_FETCH_NS], now_ns)) if index >= 0 else (-1, math.inf)
+
+
+def tick_age_of(member: Member, now_ns: int) -> float:
+    """Seconds since the probe's thread last ran in this process; infinite without a page."""
+    return math.inf if member.page is None else age_s(member.page.header()[layout.S_TICK_NS], now_ns)
+
+
+def fault_signal_of(member: Member) -> int:
+    """The signal that makes the process write its stacks; 0 if none."""
+    return 0 if member.page is None else member.page.header()[layout.S_FAULT_SIGNAL]
+
+
+def gone_from(departed: Departed, now_ns: int) -> Gone:
+    """The last words of a process."""
+    member = departed.member
+    exception, where = _last_exception(member)
+    return Gone(
+        member.rank,
+        member.role,
+        member.index,
+        member.pid,
+        _how(member, exception),
+        age_s(departed.at_ns, now_ns),
+        exception,
+        where,
+    )
+
+
+def _how(member: Member, exception: str) -> Departure:
+    if exception:
+        return Departure.RAISED
+    header = member.page.header() if member.page is not None else None
+    if header is None:
+        return Departure.VANISHED
+    if header[layout.S_EXIT] == layout.RAISED:
+        return Departure.RAISED
+    if header[layout.S_EXIT] == layout.EXITED:
+        return Departure.EXITED
+    # multiprocessing ends its children with os._exit, past every exit hook: idle means done, busy means killed.
+    idle = header[layout.S_FETCH] < 0
+    return Departure.EXITED if member.role is Role.LOADER_WORKER and idle else Departure.VANISHED
+
+
+def _last_exception(member: Member) -> tuple[str, Frame | None]:
+    told = member.page.exception() if member.page is not None else None
+    if not told:
+        return "", None
+    message = str(told.get("message", ""))
+    text = f"{told.get('type', 'Exception')}: {message}" if message else str(told.get("type", "Exception"))
+    file = str(told.get("file") or "")
+    line = told.get("line")
+    where = (
+        Frame(str(told.get("function") or ""), file, line if isinstance(line, int) else 0) if file else None
+    )
+    return text, where

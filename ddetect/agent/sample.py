@@ -1,0 +1,215 @@
+"""Take evidence: every process of the job on this node, now, in parallel and under timeouts.
+
+Enters: what to look at. Leaves: Evidence, always complete in rows: what could not be read is a row with a
+reason.
+Never here: gRPC. `ddetect snapshot` and the agent use the same function.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ddetect.agent.census import Census
+from ddetect.agent.discover import find_children
+from ddetect.agent.flight import Flight, FlightReader
+from ddetect.agent.members import Member
+from ddetect.agent.pages import age_s, fault_signal_of, fetching_of, groups_of, tick_age_of
+from ddetect.evidence.flight_tables import Collectives, CollectivesBuilder
+from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
+from ddetect.host.ptrace import why_not
+from ddetect.messages import Evidence, TakeEvidence
+from ddetect.model import UNKNOWN, Role, Sample, Sighting, Thread, Unread
+from ddetect.stacks.dump import Dump, read_stacks
+from ddetect.stacks.faulthandler import FaultFile
+
+AT_ONCE = 16
+_PATIENCE_S, _NATIVE_PATIENCE_S = 3.0, 6.0
+_PID = re.compile(r"\bpid \d+\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One process at one instant."""
+
+    sighting: Sighting
+    cpu_s: float
+    io_bytes: int
+
+
+class Sampler:
+    """Takes evidence with its own threads: one set dumps stacks, another asks Flight Recorders."""
+
+    def __init__(self, census: Census, flight: FlightReader) -> None:
+        self._census = census
+        self._flight = flight
+        self._dumps = ThreadPoolExecutor(AT_ONCE, "ddetect-dump")
+        self._asks = ThreadPoolExecutor(AT_ONCE, "ddetect-flight")
+
+    def close(self) -> None:
+        """Let go of the threads; what they run is under timeouts of its own."""
+        self._dumps.shutdown(wait=False, cancel_futures=True)
+        self._asks.shutdown(wait=False, cancel_futures=True)
+
+    def targets(self) -> tuple[list[Member], list[Member]]:
+        """Rank processes, and the processes that work for them, right now."""
+        ranks = self._census.ranks()
+        helpers = self._census.helpers()
+        known = {member.pid for member in (*ranks, *helpers)}
+        rank_of = {member.pid: member.rank for member in ranks if not member.gone}
+        for root, pid, stat in find_children(rank_of, known):
+            helpers.append(
+                Member(pid, stat.start_ticks, Role.CHILD, rank_of[root], parent=stat.parent, stat=stat)
+            )
+        return ranks, helpers
+
+    def take(self, order: TakeEvidence, ranks: list[Member], helpers: list[Member]) -> Evidence:
+        """Look at all of them. Blocks for a second or so; never raises for one process."""
+        everyone = [*ranks, *helpers]
+        native = frozenset(order.native_pids)
+        asked = {m.key: self._asks.submit(self._flight.read, m) for m in ranks if not m.gone}
+        looks = {m.key: self._dumps.submit(self._look, m, m.pid in native) for m in everyone}
+        everything: list[Future[Any]] = [*asked.values(), *looks.values()]
+        wait(everything, timeout=_NATIVE_PATIENCE_S if native else _PATIENCE_S)
+        looked = [_result(looks[member.key]) for member in everyone]
+        flights = {key: _answer(future) for key, future in asked.items()}
+        told = _collectives(ranks, flights)
+        return Evidence(
+            order.request,
+            _sample(everyone, looked),
+            told.groups,
+            told.signatures,
+            told.frames,
+            told.progress,
+            told.ops,
+            told.p2p,
+            _unread(everyone, looked, flights),
+        )
+
+    def _look(self, member: Member, native: bool) -> Looked:
+        tasks = read_tasks(member.pid)
+        stat = read_stat(member.pid)
+        if not tasks or stat is None or stat.start_ticks != member.start_ticks:
+            return Looked(Sighting("gone", unread=f"pid {member.pid} is gone"), 0.0, UNKNOWN)
+        signal = fault_signal_of(member)
+        path = os.path.join(self._census.run_dir, "fault", f"{member.pid}.fault")
+        dump = read_stacks(
+            member.pid,
+            states=stat.state + "".join(task.state for task in tasks),
+            fault=FaultFile(path, signal) if signal else None,
+            native=native,
+        )
+        return Looked(see(member.pid, stat.state, tasks, dump), stat.cpu_s, read_io_bytes(member.pid))
+
+
+def see(pid: int, state: str, tasks: tuple[Task, ...], dump: Dump) -> Sighting:
+    """Join what the dumper saw with what the kernel says about the same threads."""
+    by_tid = {task.tid: task for task in tasks}
+    threads = [
+        _with_task(one.thread, by_tid.get(one.tid or (pid if one.thread.is_main else 0))) for one in dump.seen
+    ]
+    if not any(thread.is_main for thread in threads) and tasks:
+        # No Python to show, but the kernel still knows what the main thread sleeps in.
+        threads.insert(0, _with_task(Thread(tasks[0].name, True, tasks[0].state == "R", False, ()), tasks[0]))
+    unread = dump.unread
+    if dump.denied:
+        unread = why_not(pid) or unread
+    return Sighting(state, tuple(threads), dump.dumper, unread)
+
+
+def _with_task(thread: Thread, task: Task | None) -> Thread:
+    if task is None:
+        return thread
+    return replace(thread, state=task.state, wchan=task.wchan, syscall=task.syscall, target=task.target)
+
+
+def _result(future: Future[Looked]) -> Looked:
+    if not future.done():
+        return Looked(Sighting("", unread="the process could not be looked at in time"), 0.0, UNKNOWN)
+    error = future.exception()
+    if error is not None:
+        return Looked(Sighting("", unread=f"looking at the process failed: {error!r}"), 0.0, UNKNOWN)
+    return future.result()
+
+
+def _answer(future: Future[Flight]) -> Flight:
+    if not future.done():
+        return Flight(reason="its Flight Recorder did not answer in time")
+    error = future.exception()
+    return (
+        future.result() if error is None else Flight(reason=f"asking its Flight Recorder failed: {error!r}")
+    )
+
+
+def _sample(members: list[Member], looked: list[Looked]) -> Sample:
+    now_ns = time.monotonic_ns()
+    numbers: dict[Sighting, int] = {}
+    columns: defaultdict[str, list[float]] = defaultdict(list)
+    for member, look in zip(members, looked, strict=True):
+        fetching, fetch_age_s = fetching_of(member, now_ns)
+        row = {
+            "rank": member.rank,
+            "role": _role(member, look.sighting),
+            "index": member.index,
+            "pid": member.pid,
+            "sighting": numbers.setdefault(look.sighting, len(numbers)),
+            "fetching": fetching,
+            "fetch_age_s": fetch_age_s,
+            "cpu_s": look.cpu_s,
+            "io_bytes": look.io_bytes,
+            "tick_age_s": tick_age_of(member, now_ns),
+        }
+        for name, value in row.items():
+            columns[name].append(value)
+    return Sample(**columns, sightings=tuple(numbers))  # type: ignore[arg-type]  # freeze() makes arrays
+
+
+def _role(member: Member, sighting: Sighting) -> Role:
+    """A child without a page is a loader worker when its stack says so."""
+    main = sighting.main
+    if member.role is Role.CHILD and main is not None:
+        loop = (f for f in main.stack if f.function == "_worker_loop" and f.file.endswith("_utils/worker.py"))
+        if next(loop, None) is not None:
+            return Role.LOADER_WORKER
+    return member.role
+
+
+def _collectives(ranks: list[Member], flights: dict[tuple[int, int], Flight]) -> Collectives:
+    now_ns = time.monotonic_ns()
+    builder = CollectivesBuilder()
+    for member in ranks:
+        flight = flights.get(member.key)
+        if flight is not None and flight.digest is not None:
+            builder.add_digest(flight.digest)
+        if member.page is None or member.gone:
+            continue
+        groups = groups_of(member.page)
+        builder.add_groups(group for several in groups.values() for group in several)
+        for op in member.page.open_ops():
+            group = groups.get(op.group, (None,))[0]
+            builder.add_p2p(
+                member.rank, op.kind, op.peer, op.tag, group, op.waiting, age_s(op.since_ns, now_ns)
+            )
+    return builder.build()
+
+
+def _unread(
+    members: list[Member], looked: list[Looked], flights: dict[tuple[int, int], Flight]
+) -> tuple[Unread, ...]:
+    """What is missing, ranks with the same reason together. A child that is not Python misses nothing."""
+    ranks: defaultdict[str, set[int]] = defaultdict(set)
+    for member, look in zip(members, looked, strict=True):
+        if look.sighting.unread and member.role is not Role.CHILD and not member.gone:
+            what = "stack" if member.role is Role.RANK else "a loader worker's stack"
+            ranks[f"{what}: {_PID.sub('the process', look.sighting.unread)}"].add(member.rank)
+        flight = flights.get(member.key)
+        if flight is not None and flight.reason:
+            ranks[f"collectives: {flight.reason}"].add(member.rank)
+        if member.role is Role.RANK and member.page is None:
+            ranks["progress: the probe is not loaded in its process"].add(member.rank)
+    return tuple(Unread(tuple(sorted(members)), reason) for reason, members in ranks.items())
