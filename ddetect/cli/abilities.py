@@ -189,22 +189,21 @@ def _existing(folder: Path) -> Path:
 
 def try_unix_socket() -> Ability:
     """Talk through a unix socket where the run directory would be."""
-    folder = _existing(base_folders(os.environ)[0])
-    try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".ddetect-doctor-") as inside:
-            path = os.path.join(inside, "c.sock")
-            with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
-                server.bind(path)
-                server.listen(1)
-                client.connect(path)
-    except OSError as error:
-        return Ability(
-            "unix socket",
-            FAIL,
-            f"cannot listen in {folder}: {error.strerror or error}",
-            "Set DDETECT_RUN_BASE to a short path on a local file system.",
-        )
-    return Ability("unix socket", OK, f"listened in {folder}")
+    tried: list[str] = []
+    for folder in map(_existing, base_folders(os.environ)):
+        try:
+            with tempfile.TemporaryDirectory(dir=folder, prefix=".ddetect-doctor-") as inside:
+                path = os.path.join(inside, "c.sock")
+                with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+                    server.bind(path)
+                    server.listen(1)
+                    client.connect(path)
+        except OSError as error:
+            tried.append(f"cannot listen in {folder}: {error.strerror or error}")
+            continue
+        return Ability("unix socket", OK, f"listened in {folder}")
+    remedy = "Set DDETECT_RUN_BASE to a short path on a local file system."
+    return Ability("unix socket", FAIL, "; ".join(tried), remedy)
 
 
 def try_loopback() -> Ability:

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+LAST_RESORTS = ("/tmp", "/var/tmp")
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -29,12 +31,11 @@ class Job:
 
 
 def base_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where launchers of this user put their run directories."""
-    if base := environ.get("DDETECT_RUN_BASE"):
-        return (Path(base),)
-    name = f"ddetect-{os.getuid()}"
+    """Where launchers of this user put their run directories, in the order in which they try (its rundir.py)."""
+    first = environ.get("DDETECT_RUN_BASE") or "/dev/shm"
     temporary = environ.get("TMPDIR") or tempfile.gettempdir()
-    return tuple(dict.fromkeys((Path("/dev/shm", name), Path(temporary, name))))
+    bases = dict.fromkeys(map(os.path.abspath, (first, temporary, *LAST_RESORTS)))
+    return tuple(Path(base, f"ddetect-{os.getuid()}") for base in bases)
 
 
 def read_jobs(environ: Mapping[str, str]) -> tuple[Job, ...]:

@@ -76,12 +76,16 @@ def test_unreadable_proc_files_are_named(tmp_path):
 
 
 def test_full_or_missing_base_folder_is_told(tmp_path, monkeypatch):
-    """A base that cannot be written to is a failure with the variable to set."""
+    """A base that cannot be written to is named, and so is the folder that serves instead."""
     monkeypatch.setenv("DDETECT_RUN_BASE", "/proc/ddetect")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
 
-    assert abilities.try_shared_memory().state == FAIL
-    assert "DDETECT_RUN_BASE" in abilities.try_shared_memory().remedy
-    assert abilities.try_unix_socket().state == FAIL
+    told = abilities.try_shared_memory()
+
+    assert told.state == WARN
+    assert f"{tmp_path} is used instead" in told.found
+    assert "DDETECT_RUN_BASE" in told.remedy
+    assert abilities.try_unix_socket() == Ability("unix socket", OK, f"listened in {tmp_path}")
 
 
 def test_nothing_is_left_behind(tmp_path, monkeypatch):

@@ -4,13 +4,15 @@ import argparse
 import contextlib
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ddetect_launcher.rundir import open_run_dir
 
-from ddetect.cli import status
+from ddetect.cli import rundirs, status
 from ddetect.cli.rundirs import base_folders, read_jobs
 from ddetect.errors import DdetectError, NetworkError, UsageError
 from ddetect.wire.v1 import client_pb2
@@ -27,9 +29,13 @@ def options(*argv: str) -> argparse.Namespace:
 def base(tmp_path, monkeypatch):
     """An empty place for run directories, and no address from outside."""
     monkeypatch.setenv("DDETECT_RUN_BASE", str(tmp_path))
+    monkeypatch.setattr(rundirs, "LAST_RESORTS", ())
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.delenv("DDETECT_COORDINATOR", raising=False)
     monkeypatch.delenv("DDETECT_TOKEN", raising=False)
-    return tmp_path
+    folder = tmp_path / f"ddetect-{os.getuid()}"
+    folder.mkdir()
+    return folder
 
 
 @contextlib.contextmanager
@@ -151,9 +157,9 @@ def test_coordinator_that_does_not_listen_yet_names_its_log(base):
 def test_directory_of_a_dead_launcher_is_no_job(base):
     """What a killed launcher left behind is not shown as a running job."""
     with job(base, "night", "unix:/a"):
-        assert [one.job for one in read_jobs({"DDETECT_RUN_BASE": str(base)})] == ["night"]
+        assert [one.job for one in read_jobs(os.environ)] == ["night"]
 
-    assert read_jobs({"DDETECT_RUN_BASE": str(base)}) == ()
+    assert read_jobs(os.environ) == ()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', '{"started_unix": "soon"}'])
@@ -162,7 +168,7 @@ def test_unreadable_job_file_is_skipped(base, text):
     (base / "x").mkdir()
     (base / "x" / "job.json").write_text(text)
 
-    assert read_jobs({"DDETECT_RUN_BASE": str(base)}) == ()
+    assert read_jobs(os.environ) == ()
 
 
 def test_coordinator_from_the_environment_is_used(base, monkeypatch):
@@ -180,8 +186,15 @@ def test_every_failure_is_ours_to_explain(base):
 
 def test_run_directories_are_looked_for_in_memory_first():
     """Without a setting the memory-backed place comes first, then the temporary folder."""
-    first, second = base_folders({"TMPDIR": "/somewhere"})
+    folders = base_folders({"TMPDIR": "/somewhere"})
 
-    assert first.parent == Path("/dev/shm")
-    assert second.parent == Path("/somewhere")
-    assert first.name == second.name
+    assert [str(folder.parent) for folder in folders] == ["/dev/shm", "/somewhere", "/tmp", "/var/tmp"]
+    assert {folder.name for folder in folders} == {f"ddetect-{os.getuid()}"}
+
+
+def test_launcher_puts_run_directories_where_we_look(base):
+    """The launcher and this command agree on the places, though neither imports the other."""
+    run, _ = open_run_dir("night", os.environ, shared=False)
+
+    assert Path(run.path).parent == base
+    assert Path(run.path).parent in base_folders(os.environ)
