@@ -19,6 +19,9 @@ from importlib import metadata
 from pathlib import Path
 
 from ddetect.cli.rundirs import base_folders
+from ddetect.host.gpu import read_gpus
+from ddetect.host.proc import read_status
+from ddetect.host.ptrace import why_not, yama_scope
 from ddetect.stacks.failure import DumpFailed
 from ddetect.stacks.parse import Seen
 from ddetect.stacks.pyspy import read_pyspy
@@ -51,10 +54,11 @@ def try_all() -> tuple[Ability, ...]:
     """Try everything, in the order in which a job would need it."""
     with _target() as pid:
         dumpers = try_dumpers(pid)
+        ptrace = try_ptrace(pid)
         proc = try_proc(pid)
     return (
         *dumpers,
-        try_ptrace_rules(),
+        ptrace,
         proc,
         try_shared_memory(),
         try_unix_socket(),
@@ -106,29 +110,20 @@ def _try_dumper(name: str, dump: Callable[[], tuple[Seen, ...]]) -> Ability:
     return Ability(name, OK, "dumped a Python process")
 
 
-def try_ptrace_rules(root: Path = Path("/proc")) -> Ability:
-    """What the kernel says about tracing: the reason behind a dumper that fails."""
-    capable = _has_capability(root, _CAP_SYS_PTRACE)
-    try:
-        scope = int((root / "sys/kernel/yama/ptrace_scope").read_text())
-    except (OSError, ValueError):
-        scope = 0
-    held = "CAP_SYS_PTRACE held" if capable else "no CAP_SYS_PTRACE"
-    found = f"yama scope {scope}, {held}"
-    if scope == 3 or (scope > 0 and not capable):
-        return Ability("ptrace rules", WARN, found, _TRACE_REMEDY)
-    if not capable:
-        return Ability("ptrace rules", OK, f"{found}: processes of the same user only")
-    return Ability("ptrace rules", OK, found)
+def try_ptrace(pid: int) -> Ability:
+    """Ask the kernel whether we may look into another process: the reason behind a dumper that fails."""
+    return ptrace_ability(why_not(pid), yama_scope(), read_status(os.getpid()))
 
 
-def _has_capability(root: Path, number: int) -> bool:
-    try:
-        lines = (root / "self/status").read_text().splitlines()
-    except OSError:
-        return False
-    held = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(held, 16) >> number & 1)
+def ptrace_ability(reason: str, scope: int, ours: dict[str, str]) -> Ability:
+    """Say what the kernel said. Our own child is a kind target: Yama forbids all others at scope 1."""
+    capable = bool(int(ours.get("CapEff", "0"), 16) >> _CAP_SYS_PTRACE & 1)
+    found = f"yama scope {scope}, {'CAP_SYS_PTRACE held' if capable else 'no CAP_SYS_PTRACE'}"
+    if reason:
+        return Ability("ptrace", WARN, f"{found}; {reason}", _TRACE_REMEDY)
+    if scope > 0 and not capable:
+        return Ability("ptrace", WARN, f"{found}; only children may be traced", _TRACE_REMEDY)
+    return Ability("ptrace", OK, found if capable else f"{found}: processes of the same user only")
 
 
 def try_proc(pid: int, root: Path = Path("/proc")) -> Ability:
@@ -233,18 +228,12 @@ def try_wire() -> Ability:
 
 def try_nvml() -> Ability:
     """Ask NVML for GPUs; without it GPU columns stay empty."""
-    remedy = "Nothing to do on a CPU node. On a GPU node the container needs the driver (--gpus all)."
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        try:
-            count = pynvml.nvmlDeviceGetCount()
-        finally:
-            pynvml.nvmlShutdown()
-    except Exception as error:  # pynvml raises classes of its own making, and OSError from the loader
-        return Ability("NVML", WARN, f"no GPU seen ({error})", remedy)
-    return Ability("NVML", OK, f"{count} GPU{'s' * (count != 1)}")
+    seen = read_gpus()
+    if seen.reason:
+        remedy = "Nothing to do on a CPU node. On a GPU node the container needs the driver (--gpus all)."
+        return Ability("NVML", WARN, seen.reason, remedy)
+    names = ", ".join(sorted({gpu.name for gpu in seen.gpus}))
+    return Ability("NVML", OK, f"{len(seen.gpus)} GPU{'s' * (len(seen.gpus) != 1)} {names}".rstrip())
 
 
 def try_torch() -> Ability:

@@ -47,19 +47,20 @@ def test_other_program_of_the_same_name_is_not_taken_for_a_dump():
     assert abilities._try_dumper("py-spy", lambda: ()).state == WARN
 
 
-def test_yama_without_capability_warns(tmp_path):
+def test_yama_without_capability_warns_though_our_own_child_may_be_traced():
     """The rule that most often forbids dumps is named, with the way out."""
-    (tmp_path / "sys/kernel/yama").mkdir(parents=True)
-    (tmp_path / "sys/kernel/yama/ptrace_scope").write_text("1\n")
-    (tmp_path / "self").mkdir()
-    (tmp_path / "self/status").write_text("Name:\tx\nCapEff:\t0000000000000000\n")
-    denied = abilities.try_ptrace_rules(tmp_path)
-    (tmp_path / "self/status").write_text("Name:\tx\nCapEff:\t0000000000080000\n")
-    allowed = abilities.try_ptrace_rules(tmp_path)
+    powerless, capable = {"CapEff": "0000000000000000"}, {"CapEff": "0000000000080000"}
+    denied = abilities.ptrace_ability("", 1, powerless)
+    allowed = abilities.ptrace_ability("", 1, capable)
+    refused = abilities.ptrace_ability("a seccomp filter forbids it", 0, capable)
 
-    assert (denied.state, denied.found) == (WARN, "yama scope 1, no CAP_SYS_PTRACE")
+    assert (denied.state, denied.found) == (
+        WARN,
+        "yama scope 1, no CAP_SYS_PTRACE; only children may be traced",
+    )
     assert "ptrace_scope" in denied.remedy
     assert (allowed.state, allowed.found) == (OK, "yama scope 1, CAP_SYS_PTRACE held")
+    assert (refused.state, refused.found.split("; ")[1]) == (WARN, "a seccomp filter forbids it")
 
 
 def test_unreadable_proc_files_are_named(tmp_path):
