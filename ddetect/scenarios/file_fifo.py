@@ -1,20 +1,17 @@
-"""One rank opens a named pipe that nobody writes to; the others wait for that rank."""
+"""One rank reads from a named pipe that nobody writes to; the others wait for that rank."""
 
 import os
 import tempfile
-import threading
 
 import training
 
 
 def read_manifest() -> bytes:
-    folder = tempfile.mkdtemp()
-    path = os.path.join(folder, "manifest")
-    os.mkfifo(path)
-    # Nothing is left behind: the name goes while the reader waits.
-    threading.Timer(1.0, lambda: (os.unlink(path), os.rmdir(folder))).start()
-    with open(path, "rb") as manifest:  # <- stuck here
-        return manifest.read()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "manifest")
+        os.mkfifo(path)
+        manifest = os.open(path, os.O_RDWR)  # read-only would wait for a writer here, and leave the pipe behind
+    return os.read(manifest, 4096)  # <- stuck here
 
 
 training.run(read_manifest)
