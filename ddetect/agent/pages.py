@@ -128,15 +128,13 @@ def gone_from(departed: Departed, now_ns: int) -> Gone:
 
 
 def _how(member: Member, exception: str) -> Departure:
-    if exception:
-        return Departure.RAISED
     header = member.page.header() if member.page is not None else None
     if header is None:
         return Departure.VANISHED
-    if header[layout.S_EXIT] == layout.RAISED:
-        return Departure.RAISED
     if header[layout.S_EXIT] == layout.EXITED:
-        return Departure.EXITED
+        return Departure.EXITED  # an exception in one of its threads did not end it
+    if header[layout.S_EXIT] == layout.RAISED or exception:
+        return Departure.RAISED
     # multiprocessing ends its children with os._exit, past every exit hook: idle means done, busy means killed.
     idle = header[layout.S_FETCH] < 0
     return Departure.EXITED if member.role is Role.LOADER_WORKER and idle else Departure.VANISHED

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from ddetect.host.gpu import read_gpus
+
+
+def test_host_without_nvml_says_why_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No library is the normal case: a reason, no exception."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+
+    assert (read_gpus().gpus, "not installed" in read_gpus().reason) == ((), True)
+
+
+def test_memory_is_told_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device, what it holds, and for whom; a driver that hides a process's memory gives -1."""
+    fake = SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetCount=lambda: 1,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetName=lambda device: b"H100",
+        nvmlDeviceGetUtilizationRates=lambda device: SimpleNamespace(gpu=93),
+        nvmlDeviceGetMemoryInfo=lambda device: SimpleNamespace(used=5, total=9),
+        nvmlDeviceGetComputeRunningProcesses=lambda device: [
+            SimpleNamespace(pid=11, usedGpuMemory=4),
+            SimpleNamespace(pid=12, usedGpuMemory=None),
+        ],
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+
+    (gpu,) = read_gpus().gpus
+
+    assert (
+        gpu.name,
+        gpu.busy_percent,
+        gpu.memory_used,
+        gpu.memory_total,
+        gpu.pids,
+    ) == ("H100", 93, 5, 9, ((11, 4), (12, -1)))

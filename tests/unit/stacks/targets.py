@@ -1,0 +1,42 @@
+"""Small programs to look at. Each says "ready" on a pipe; each is killed by its pid, whatever the test does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def running(code: str, *args: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A Python program that has printed "ready"."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        yield child
+    finally:
+        child.send_signal(signal.SIGCONT)
+        child.kill()
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def until(true: Callable[[], object], *, within_s: float = 10.0) -> None:
+    """Wait for something that must become true."""
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.01)

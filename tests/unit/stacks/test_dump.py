@@ -1,0 +1,202 @@
+"""Dumps of real processes: they need ptrace, and say so when it is denied."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ddetect.host.proc import read_stat, read_tasks
+from ddetect.host.ptrace import why_not
+from ddetect.stacks import dump as module
+from ddetect.stacks.dump import Dump, read_stacks
+from ddetect.stacks.failure import DumpFailed, Kind, explain
+from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
+from ddetect.stacks.pystack import read_pystack
+from tests.unit.stacks.targets import running, until
+
+SLEEPER = """
+import time
+def nap():
+    time.sleep(600)
+print("ready", flush=True)
+nap()
+"""
+GIL_HOLDER = """
+import ctypes
+def hold():
+    ctypes.PyDLL(None).sleep(600)
+print("ready", flush=True)
+hold()
+"""
+
+
+def _states(pid: int) -> str:
+    return "".join(task.state for task in read_tasks(pid))
+
+
+def _dump(pid: int) -> Dump:
+    denied = why_not(pid)
+    assert not denied, denied
+    return read_stacks(pid, states=_states(pid))
+
+
+def _asleep(pid: int) -> None:
+    until(lambda: (tasks := read_tasks(pid)) and "nanosleep" in tasks[0].wchan)
+
+
+def test_sleeping_process_is_dumped_with_its_line() -> None:
+    """The ordinary case: blocking py-spy, main thread, innermost frame."""
+    with running(SLEEPER) as child:
+        _asleep(child.pid)
+        dump = _dump(child.pid)
+
+    main = dump.seen[0].thread
+    assert (
+        dump.dumper,
+        main.is_main,
+        main.stack[0].function,
+        main.stack[0].line,
+    ) == ("py-spy", True, "nap", 4)
+
+
+def test_gil_held_in_c_shows_an_idle_owner() -> None:
+    """A C call that sleeps with the GIL: the thread owns it and is not active."""
+    with running(GIL_HOLDER) as child:
+        _asleep(child.pid)
+        dump = _dump(child.pid)
+
+    main = dump.seen[0].thread
+    assert (main.owns_gil, main.active, main.stack[0].function) == (True, False, "hold")
+
+
+def test_stopped_process_is_dumped_without_pausing_it() -> None:
+    """Blocking py-spy fails on a stopped process; the other mode reads it where it stands."""
+    with running(SLEEPER) as child:
+        _asleep(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        until(lambda: _states(child.pid) == "T")
+        dump = _dump(child.pid)
+
+    assert (dump.dumper, dump.seen[0].thread.stack[0].function) == ("py-spy --nonblocking", "nap")
+
+
+def test_process_stopped_behind_our_back_is_dumped_all_the_same() -> None:
+    """Between reading /proc and dumping it may stop: the second attempt does not need to pause it."""
+    with running(SLEEPER) as child:
+        _asleep(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        until(lambda: _states(child.pid) == "T")
+        dump = read_stacks(child.pid, states="S")
+
+    assert dump.seen[0].thread.stack[0].function == "nap"
+
+
+def test_process_that_is_not_python_says_so() -> None:
+    """A shell or a compiler below a rank is evidence with a reason."""
+    with subprocess.Popen(["sleep", "600"]) as child:
+        try:
+            until(lambda: (stat := read_stat(child.pid)) and stat.name == "sleep")
+            dump = _dump(child.pid)
+        finally:
+            child.kill()
+
+    assert ((), f"pid {child.pid} is not a Python program") == (dump.seen, dump.unread)
+
+
+def test_dead_process_says_so() -> None:
+    """A pid that is gone is a sentence, not an exception."""
+    with running(SLEEPER) as child:
+        pass
+
+    assert read_stacks(child.pid, states="S").unread == f"pid {child.pid} is gone"
+
+
+def test_pystack_reads_what_pyspy_reads() -> None:
+    """The second dumper, run on the same process, gives the same main stack."""
+    with running(SLEEPER) as child:
+        _asleep(child.pid)
+        first = _dump(child.pid).seen[0].thread
+        second = read_pystack(child.pid, blocking=True, timeout_s=20.0)[0].thread
+
+    assert (first.stack, first.is_main) == (second.stack, second.is_main)
+
+
+FAULTY = """
+import faulthandler, sys, time
+file = open(sys.argv[1], "ab", buffering=0)
+faulthandler.register(int(sys.argv[2]), file=file, all_threads=True)
+def nap():
+    time.sleep(600)
+print("ready", flush=True)
+nap()
+"""
+
+
+def test_faulthandler_is_asked_where_ptrace_is_denied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ptrace denied the interpreter writes its own stacks, and the dump says who wrote them."""
+
+    def denied(pid: int, **_: object) -> None:
+        raise explain("py-spy", pid, "Error: Permission denied (os error 13)")
+
+    monkeypatch.setattr(module, "read_pyspy", denied)
+    path = str(tmp_path / "x.fault")
+    with running(FAULTY, path, str(int(signal.SIGRTMAX - 3))) as child:
+        _asleep(child.pid)
+        dump = read_stacks(child.pid, states="S", fault=FaultFile(path, signal.SIGRTMAX - 3))
+
+    assert (dump.dumper, dump.seen[0].thread.stack[0].function, dump.unread) == ("faulthandler", "nap", "")
+
+
+def test_process_without_the_handler_is_not_signalled(tmp_path: Path) -> None:
+    """An unhandled signal kills: a process that does not catch it is left alone."""
+    path = tmp_path / "x.fault"
+    path.touch()
+    with running(SLEEPER) as child:
+        with pytest.raises(DumpFailed, match="does not catch"):
+            read_faulthandler(child.pid, FaultFile(str(path), signal.SIGUSR1), timeout_s=0.2)
+        assert child.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("printed", "kind"),
+    [
+        ("Error: Failed to get process executable name.\nReason: No such file (os error 2)", Kind.GONE),
+        (
+            "Error: Failed to get process executable name.\nReason: Permission denied (os error 13)",
+            Kind.DENIED,
+        ),
+        ("Error: Failed to suspend process\nReason: unexpected waitpid result", Kind.BUSY),
+        ("Error: Failed to find python version from target process", Kind.NOT_PYTHON),
+        ("Error: something new", Kind.BROKEN),
+        ("", Kind.BROKEN),
+    ],
+)
+def test_failures_with_the_same_first_line_are_told_apart(printed: str, kind: Kind) -> None:
+    """Only the error number separates a dead pid from a missing permission."""
+    assert explain("py-spy", 1, printed).kind is kind
+
+
+def test_zombie_is_a_reason() -> None:
+    """A process that ended and was not collected has no stack, and the dump says why."""
+    child = subprocess.Popen(["true"])
+    try:
+        until(lambda: (stat := read_stat(child.pid)) is not None and stat.state == "Z")
+        assert "zombie" in read_stacks(child.pid, states="Z").unread
+    finally:
+        child.wait()
+
+
+def test_native_stack_names_the_c_function_below_python() -> None:
+    """On demand the C symbols come with the Python stack."""
+    with running(SLEEPER) as child:
+        _asleep(child.pid)
+        dump = read_stacks(child.pid, states=_states(child.pid), native=True, timeout_s=10.0)
+
+    main = dump.seen[0].thread
+    assert (dump.dumper, main.stack[0].function) == ("py-spy --native", "nap")
+    assert any("sleep" in symbol for symbol in main.native)
