@@ -1,0 +1,135 @@
+"""How far each member of each group has come. Progress and Ops enter; Standings and signatures per slot leave.
+
+A group is (backend, name, members). On gloo a rank that entered runs the operation; elsewhere "enqueued" says
+nothing about the device. Never here: who is blocked (waits.py), who is at fault (rules/).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ddetect.model import UNKNOWN, Group, Ints, OpState, Signature, Snapshot
+
+Bools = npt.NDArray[np.bool_]
+_HOST_BACKENDS = frozenset({"gloo", "mpi", "fake", ""})
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """One group, its members' counters in columns. `read` False: that member's recorder was not read."""
+
+    group: Group
+    ids: tuple[int, ...]  # the indices in Snapshot.groups that mean this group
+    members: Ints
+    sure_members: bool  # False: the members are only those that were seen in it
+    read: Bools
+    dropped: Bools  # read, but this group's operations may have fallen out of the ring
+    enqueued: Ints
+    started: Ints
+    completed: Ints
+    oldest_open: Ints
+
+    @property
+    def on_device(self) -> bool:
+        """The host runs ahead: a stream waits, not the thread."""
+        return self.group.backend not in _HOST_BACKENDS
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Who put what into one sequence number of a group."""
+
+    rank: int
+    signature: Signature
+    state: OpState
+    frame: int  # index into Snapshot.frames or UNKNOWN
+
+
+def _same_groups(snapshot: Snapshot) -> list[tuple[Group, tuple[int, ...]]]:
+    """Fold the groups that are one: equal identity, or no members known and only one of that name."""
+    by_key: dict[tuple[str, str, tuple[int, ...]], list[int]] = {}
+    for index, group in enumerate(snapshot.groups):
+        by_key.setdefault((group.backend, group.name, tuple(sorted(group.members))), []).append(index)
+    for backend, name, members in list(by_key):
+        if members:
+            continue
+        full = [key for key in by_key if key[:2] == (backend, name) and key[2]]
+        if len(full) == 1:
+            by_key[full[0]] += by_key.pop((backend, name, members))
+    return [
+        (
+            next((snapshot.groups[i] for i in ids if snapshot.groups[i].desc), snapshot.groups[ids[0]]),
+            tuple(ids),
+        )
+        for ids in by_key.values()
+    ]
+
+
+def standings(snapshot: Snapshot, world: int) -> tuple[Standing, ...]:
+    """One Standing per group that anybody has used."""
+    progress = snapshot.progress
+    told = np.unique(progress.rank)
+    wrapped = np.unique(progress.rank[progress.first_kept > 1])
+    found = []
+    order = np.argsort(progress.group, kind="stable")
+    sorted_groups = progress.group[order]
+    for group, ids in _same_groups(snapshot):
+        rows = np.concatenate(
+            [
+                order[np.searchsorted(sorted_groups, i) : np.searchsorted(sorted_groups, i, "right")]
+                for i in ids
+            ]
+        )
+        members = np.unique(np.array(group.members, np.int64))
+        sure = bool(len(members))
+        if not sure and group.name == "0" and world > 0:
+            members, sure = np.arange(world), True
+        elif not sure:
+            members = np.unique(progress.rank[rows])
+        rows = rows[np.isin(progress.rank[rows], members)]
+        at = np.searchsorted(members, progress.rank[rows])
+        columns = []
+        for column in (progress.enqueued, progress.started, progress.completed, progress.oldest_open):
+            values = np.zeros(len(members), np.int64)
+            values[at] = column[rows]
+            columns.append(values)
+        has_row = np.zeros(len(members), bool)
+        has_row[at] = True
+        read = np.isin(members, told)
+        dropped = read & ~has_row & np.isin(members, wrapped)
+        found.append(Standing(group, ids, members, sure, read, dropped, *columns))
+    return tuple(found)
+
+
+def slots(snapshot: Snapshot, standing: Standing, seq: int) -> list[Slot]:
+    """What each rank put into this sequence number, as far as the recorders still know."""
+    ops = snapshot.ops
+    if not len(ops):
+        return []
+    rows = np.flatnonzero((ops.seq == seq) & np.isin(ops.group, standing.ids))
+    return [
+        Slot(
+            int(ops.rank[row]),
+            snapshot.signatures[int(ops.signature[row])],
+            OpState(int(ops.state[row])),
+            int(ops.frame[row]) if 0 <= ops.frame[row] < len(snapshot.frames) else UNKNOWN,
+        )
+        for row in rows
+        if 0 <= ops.signature[row] < len(snapshot.signatures)
+    ]
+
+
+def op_name(signature: Signature | None) -> str:
+    """A collective's name as people write it: without the variants of the C++ side."""
+    if signature is None:
+        return "a collective"
+    name = signature.op.rpartition(":")[2].lower().removesuffix("_coalesced")
+    return {
+        "allreduce": "all_reduce", "_broadcast_oop": "broadcast", "_reduce_oop": "reduce", "allgather": "all_gather",
+        "_all_gather_base": "all_gather_into_tensor", "_allgather_base": "all_gather_into_tensor",
+        "_reduce_scatter_base": "reduce_scatter_tensor", "alltoall": "all_to_all", "all_to_all_single": "all_to_all",
+        "alltoall_base": "all_to_all",
+    }.get(name, name)  # fmt: skip

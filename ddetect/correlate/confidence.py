@@ -1,0 +1,34 @@
+"""How sure a finding is: the numbers, all of them, in one place.
+
+A finding starts at its base and is multiplied for each weakness. They order findings and tell a reader how much to
+trust one; nothing is decided by comparing a confidence with a threshold.
+"""
+
+from __future__ import annotations
+
+DEAD = 0.97  # a process is gone: nothing to interpret
+STOPPED = 0.97  # the kernel says T
+CYCLE = 0.95
+MISMATCH = 0.95
+NEVER_ENTERED = 0.97  # the recorder was read and the rank is not in the operation
+LEFT_EARLY = 0.95
+NEVER_JOINED = 0.95
+ALONE = 0.8  # one process, nobody waits: only its own sighting speaks
+ALL_ENTERED = 0.6
+DEVICE = 0.5
+
+TIE = 0.9  # two sides, equally many: both are named
+PRESUMED = 0.7  # the recorder was not read; only stack or phase say that the rank is elsewhere
+STACKS_ONLY = 0.8  # no recorder told anything at all
+WEAK_SIGHTING = 0.75  # we know who, and only roughly what it does
+NOT_TOLD = 0.5  # we know who, and nothing of what it does
+DOUBTFUL = 0.8  # the ring dropped something, or a group's members are not certain
+UNREAD_RANKS = 0.9  # some rank could not be read
+MOVING = 0.7  # something of the culprit still moves
+
+
+def times(base: float, *factors: float) -> float:
+    """Multiply, and keep two digits: more would claim what we do not know."""
+    for factor in factors:
+        base *= factor
+    return round(base, 2)

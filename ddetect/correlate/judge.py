@@ -1,0 +1,175 @@
+"""Name the ranks the others wait for, or say why we cannot. A Snapshot enters, a Verdict leaves.
+
+Arrange, build the wait-for graph, let every rule speak, rank what they found. The same snapshot always gives the same
+verdict. Never here: I/O, clocks, patience (the coordinator decides when a suspicion becomes an alarm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ddetect.correlate import confidence
+from ddetect.correlate.advice import advise
+from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
+from ddetect.correlate.rules.alone import stuck_alone
+from ddetect.correlate.rules.cycle import deadlock
+from ddetect.correlate.rules.entered import never_left
+from ddetect.correlate.rules.fault import first_fault, oldest_consequence, only_consequences
+from ddetect.correlate.rules.frozen import process_stopped
+from ddetect.correlate.rules.mismatch import mismatch
+from ddetect.correlate.rules.missing import never_entered
+from ddetect.correlate.scene import Scene
+from ddetect.correlate.signatures import Signatures, default_signatures
+from ddetect.correlate.waits import Waits, find_waits
+from ddetect.model import Departure, Proof, Settings, Snapshot, Status, Unread, Verdict, Waiting
+from ddetect.rankset import format_ranks
+
+Rule = Callable[[Scene, Waits], list[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    first_fault,
+    process_stopped,
+    deadlock,
+    mismatch,
+    never_entered,
+    never_left,
+    stuck_alone,
+)
+_MOST_EVIDENCE = 24
+
+
+def judge(
+    snapshot: Snapshot,
+    *,
+    now: float = 0.0,
+    settings: Settings | None = None,
+    signatures: Signatures | None = None,
+) -> Verdict:
+    """Judge a snapshot. `now` decides nothing: a snapshot carries ages, so a replay gives the same verdict."""
+    if settings is not None:
+        snapshot = replace(snapshot, settings=settings)
+    scene = Scene(snapshot, signatures or default_signatures())
+    waits = find_waits(scene)
+    findings = [finding for rule in RULES for finding in rule(scene, waits)]
+    if only_consequences(scene):
+        findings = _after_consequences(scene, findings)
+    findings.sort(key=lambda finding: (finding.precedence, -finding.weight, finding.says))
+    moving = _well(scene, waits)
+    if moving is not None and not any(f.precedence <= Precedence.PROCESS_STOPPED for f in findings):
+        return moving
+    return _verdict(scene, waits, findings) if findings else _undecided(scene, waits)
+
+
+def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tuple[int, ...]:
+    """The processes whose native stack would decide something: a culprit asleep on a futex at a line of the user's."""
+    scene = Scene(snapshot, signatures or default_signatures())
+    if not scene.asks_lock.any():
+        return ()
+    waits = find_waits(scene)
+    alone = not waits.all and not waits.murky.any()
+    suspects = scene.live if alone else (waits.waited | waits.presumed) & ~waits.blocked
+    # A rank that was not accused because this line may be Work.wait() is worth the question too.
+    unclear = scene.asks_lock & ~scene.progress_read & ~waits.blocked
+    ranks = scene.ranks[scene.asks_lock & (suspects | unclear)]
+    return tuple(sorted(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid))
+
+
+def _after_consequences(scene: Scene, findings: list[Finding]) -> list[Finding]:
+    """Everybody who died did so because of somebody who lives, or whom we never saw."""
+    if any(finding.precedence is Precedence.FIRST_FAULT for finding in findings):
+        return findings
+    stopped = [replace(f, status=Status.STOPPED) for f in findings if f.culprits and f.cause is not None]
+    return stopped or oldest_consequence(scene)
+
+
+def _well(scene: Scene, waits: Waits) -> Verdict | None:
+    """Healthy: everyone ended in peace, or every living rank has just moved."""
+    ended = bool(scene.gone_ranks) and not scene.live.any()
+    if ended and all(gone.how is Departure.EXITED for gone in scene.gone_ranks.values()):
+        return Verdict(Status.HEALTHY, None, Proof.TIME, 0.9, "every rank has ended without an error")
+    live = scene.live
+    recent = scene.activity_age_s[live] < scene.snapshot.settings.floor_s
+    if not live.any() or not recent.all() or scene.stopped.any():
+        return None
+    if scene.snapshot.stalled_for_s >= scene.snapshot.settings.floor_s:
+        text = f"no step for {scene.snapshot.stalled_for_s:.1f} s, but every rank still moves"
+        return Verdict(Status.UNDECIDED, None, Proof.TIME, 0.5, text, unread=_unread(scene))
+    return Verdict(Status.HEALTHY, None, Proof.TIME, 0.9, "every rank moves", unread=_unread(scene))
+
+
+def _verdict(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
+    first, rest = findings[0], findings[1:]
+    unread = _unread(scene)
+    named = {culprit.rank for culprit in first.culprits}
+    evidence = list(first.evidence)
+    evidence += [f"also: {finding.says}" for finding in rest[:3] if finding.says != first.says]
+    return Verdict(
+        first.status,
+        first.cause,
+        first.proof,
+        confidence.times(first.confidence, confidence.UNREAD_RANKS if _others_unread(unread, named) else 1.0),
+        first.says + _unread_words(scene, unread),
+        tuple(sorted(first.culprits, key=lambda culprit: (culprit.rank, culprit.pid or 0))),
+        _waiting(scene, waits, named if first.status is not Status.STOPPED else set()),
+        unread,
+        tuple(dict.fromkeys(evidence))[:_MOST_EVIDENCE],
+        advise(first.cause, first.culprits),
+    )
+
+
+def _undecided(scene: Scene, waits: Waits) -> Verdict:
+    """Say what is missing. Never somebody else."""
+    unread = _unread(scene)
+    blind = sorted({rank for wait in waits.all for rank in wait.blind})
+    silent = sorted({int(rank) for rank in scene.ranks[waits.murky]})
+    waiting = waiting_words(waits.all, it="")
+    if blind:
+        text = f"{waiting}; {ranks_words(blind)} could not be read, so who is missing is not known"
+    elif waits.all:
+        text = f"{waiting}; who is missing is not known: not every recorder could be read"
+    elif silent:
+        text = f"{ranks_words(silent)} are inside torch.distributed, and no recorder tells in which operation"
+    elif not scene.live.any():
+        text = "no rank process is known"
+    elif not scene.snapshot.samples:
+        text = "no look at the processes was taken yet"
+    else:
+        text = "nothing in the stacks or the collectives explains a stall"
+    evidence = [line for wait in waits.all[:6] for line in wait_lines(wait)]
+    return Verdict(
+        Status.UNDECIDED, None, Proof.TIME, 0.3, text + _unread_words(scene, unread), (), _waiting(scene, waits, set()),
+        unread, tuple(evidence), advise(None, ()),
+    )  # fmt: skip
+
+
+def _waiting(scene: Scene, waits: Waits, named: set[int]) -> tuple[Waiting, ...]:
+    shown = []
+    for wait in sorted(waits.all, key=lambda wait: (-len(wait.waiters), wait.label, wait.waiters)):
+        waiters = tuple(rank for rank in wait.waiters if rank not in named or wait.targets or not named)
+        if waiters:
+            shown.append(replace(wait.as_waiting(), ranks=waiters))
+    return tuple(shown)
+
+
+def _unread(scene: Scene) -> tuple[Unread, ...]:
+    """What the agents said they could not read, and living ranks that no look shows."""
+    said = list(scene.snapshot.unread)
+    if scene.snapshot.samples:
+        unseen = scene.live & (scene.kind == 0) & ~scene.said_unread
+        by_reason: dict[str, list[int]] = {}
+        for rank in scene.ranks[unseen]:
+            reason = scene.rank_process(int(rank)).sighting.unread or "its stack was empty"
+            by_reason.setdefault(reason, []).append(int(rank))
+        said += [Unread(tuple(ranks), reason) for reason, ranks in by_reason.items()]
+    return tuple(sorted(said, key=lambda item: (item.ranks, item.reason)))
+
+
+def _others_unread(unread: tuple[Unread, ...], named: set[int]) -> bool:
+    return any(set(item.ranks) - named for item in unread)
+
+
+def _unread_words(scene: Scene, unread: tuple[Unread, ...]) -> str:
+    ranks = {rank for item in unread for rank in item.ranks}
+    return f"; {len(ranks)} of {scene.world} ranks unread ({format_ranks(ranks)})" if ranks else ""

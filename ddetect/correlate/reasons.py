@@ -1,0 +1,269 @@
+"""Why a rank does not come: its own sighting gives the cause. A Scene and a rank enter, a Reason leaves.
+
+Never here: other ranks. Whether anybody waits for this one was decided before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddetect.correlate.kinds import Kind, Posture
+from ddetect.correlate.scene import Scene, Seen
+from ddetect.correlate.where import format_stack, format_where, innermost_user, where_of
+from ddetect.model import UNKNOWN, Cause, Culprit, Frame, Phase, Process, Proof, Role, Thread, Where
+
+TICK_LOST_S = 2.0
+"""The probe's thread ticks twice a second; this long without a tick, Python does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What a rank does instead of coming. `cause` None: its line is known, its reason is not."""
+
+    cause: Cause | None
+    doing: str
+    proof: Proof = Proof.TIME
+    clear: bool = True
+    where: Where | None = None
+    process: Process | None = None
+    evidence: tuple[str, ...] = ()
+
+    def culprit(self, scene: Scene, rank: int) -> Culprit:
+        """The rank with this reason, as a verdict names it."""
+        return Culprit(
+            rank,
+            host=scene.host(rank),
+            pid=scene.pid(rank),
+            process=self.process,
+            where=self.where,
+            doing=self.doing,
+        )
+
+
+def explain(scene: Scene, rank: int) -> Reason:
+    """Say what this rank does, from its stack, its page, /proc and its loader workers."""
+    seen = scene.rank_process(rank)
+    phase = scene.phase_of(rank)
+    if seen.stopped:
+        return _stopped(seen)
+    held = _gil(seen, scene)
+    if held is not None:
+        return held
+    if phase in (Phase.LEAVING, Phase.EXITING) or seen.doing.kind is Kind.TEARDOWN:
+        return _leaving(seen, phase)
+    if seen.doing.kind in (Kind.DATA_LOADING, Kind.FETCH) or (
+        phase is Phase.DATA and seen.doing.kind in _VAGUE
+    ):
+        return _data(scene, seen)
+    if seen.in_disk_wait:
+        return _reason(seen, Cause.FILE_IO, "is stuck in the kernel, state D" + _target(seen))
+    return _by_kind(seen)
+
+
+_VAGUE = frozenset({Kind.UNREAD, Kind.USER, Kind.LOCK, Kind.SUBPROCESS})
+
+
+# ---------------------------------------------------------------- words
+
+
+def _place(frame: Frame | None) -> str:
+    return f" in {format_where(where_of(frame))}" if frame is not None else ""
+
+
+def _target(seen: Seen) -> str:
+    thread = seen.doing.thread
+    if thread is None or not (thread.syscall or thread.wchan):
+        return ""
+    name = thread.syscall or thread.wchan
+    on = f" on {thread.target}" if thread.target.startswith(("/", "./")) else ""
+    return f" ({name}{on})"
+
+
+def _verb(seen: Seen) -> str:
+    """How it sits there, as a verb."""
+    return {
+        Posture.BUSY: "is busy",
+        Posture.ASLEEP: "sleeps",
+        Posture.FUTEX: "waits on a lock or condition",
+        Posture.DISK: "is stuck in the kernel, state D" + _target(seen),
+        Posture.FILE: "waits for a file" + _target(seen),
+        Posture.TERMINAL: "waits for keyboard input",
+        Posture.SOCKET: "waits for the network",
+        Posture.PIPE: "waits for another process (a pipe)",
+        Posture.CHILD: "waits for a child process",
+    }.get(seen.doing.posture, "is")
+
+
+def sight_lines(seen: Seen) -> tuple[str, ...]:
+    """Evidence: the main thread of a process, or why there is none."""
+    thread, name = seen.doing.thread, f"rank {seen.rank} (pid {seen.pid})"
+    if seen.role is Role.LOADER_WORKER:
+        name = f"loader worker {seen.index} of rank {seen.rank} (pid {seen.pid})" if seen.index >= 0 else name
+    if thread is None:
+        why = seen.sighting.unread or "no stack was taken"
+        return (f"{name}: state {seen.sighting.state or 'unknown'}, stack unread: {why}",)
+    kernel = ", ".join(
+        part for part in (thread.wchan, (thread.syscall + " " + thread.target).strip()) if part
+    )
+    state = thread.state or seen.sighting.state or "?"
+    return (f"{name}: state {state}{f' ({kernel})' if kernel else ''}: {format_stack(thread.stack)}",)
+
+
+def _reason(
+    seen: Seen, cause: Cause | None, doing: str, *, proof: Proof = Proof.TIME, clear: bool = True,
+    frame: Frame | None = None, more: tuple[str, ...] = (),
+) -> Reason:  # fmt: skip
+    frame = frame or seen.doing.frame
+    process = Process("loader_worker", seen.index, seen.pid) if seen.role is Role.LOADER_WORKER else None
+    return Reason(
+        cause, doing + _place(frame), proof, clear, where_of(frame), process, sight_lines(seen) + more
+    )
+
+
+# ---------------------------------------------------------------- cases
+
+
+def _stopped(seen: Seen) -> Reason:
+    held = "is held by a debugger or tracer" if set(seen.states) == {"t"} else "is stopped (SIGSTOP)"
+    return _reason(seen, Cause.PROCESS_STOPPED, held, proof=Proof.STRUCTURAL)
+
+
+def _gil(seen: Seen, scene: Scene) -> Reason | None:
+    """A tick that stopped, together with a thread that owns the GIL: alone, neither proves it."""
+    owner = next((thread for thread in seen.sighting.threads if thread.owns_gil), None)
+    if owner is None or seen.in_disk_wait or not owner.stack:
+        return None
+    silent = TICK_LOST_S < seen.tick_age_s < float("inf")
+    unpaged = seen.tick_age_s == float("inf") and not owner.active and len(scene.snapshot.samples) > 1
+    if not silent and not (unpaged and _owns_in_every_look(scene, seen, owner)):
+        return None
+    frame = innermost_user(owner.stack, scene.signatures.frameworks)
+    more: tuple[str, ...] = (f"thread {owner.name!r} owns the GIL: {format_stack(owner.stack)}",)
+    if silent:
+        more += (f"no other Python thread of this process has run for {seen.tick_age_s:.1f} s",)
+    return _reason(seen, Cause.GIL_HELD, "holds the GIL", frame=frame, more=more, clear=silent)
+
+
+def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
+    looks = 0
+    for sample in scene.snapshot.samples:
+        for row in range(len(sample)):
+            if sample.pid[row] == seen.pid and sample.rank[row] == seen.rank:
+                threads = sample.sightings[int(sample.sighting[row])].threads
+                if not any(t.owns_gil and not t.active and t.stack == owner.stack for t in threads):
+                    return False
+                looks += 1
+    return looks > 1
+
+
+def _leaving(seen: Seen, phase: Phase | None) -> Reason:
+    doing = "has left its process group" if phase is Phase.LEAVING else "is on its way out"
+    return _reason(seen, Cause.LEFT_EARLY, doing, proof=Proof.STRUCTURAL)
+
+
+def _data(scene: Scene, seen: Seen) -> Reason:
+    """The rank waits for a batch: which loader worker does not deliver, or which line of the dataset is it in?"""
+    workers = scene.others_of(seen.rank, Role.LOADER_WORKER)
+    if seen.doing.kind is Kind.FETCH or not workers:
+        if seen.in_disk_wait or seen.doing.posture is Posture.FILE:
+            return _reason(seen, Cause.FILE_IO, "loads data in its own process and " + _verb(seen))
+        doing = "loads data in its own process and " + _verb(seen) if seen.doing.kind is Kind.FETCH else ""
+        return _reason(seen, Cause.DATA_LOADING, doing or "waits for its next batch", clear=bool(doing))
+    rank_line = sight_lines(seen)
+    stuck = next((one for one in workers if one.stopped), None)
+    if stuck is not None:
+        reason = _stopped(stuck)
+        return _with(reason, f"waits for its DataLoader: {_worker(stuck)} {reason.doing}", rank_line)
+    busy = [one for one in workers if one.doing.kind is not Kind.LOADER_IDLE]
+    fetching = [one for one in busy if one.fetching != UNKNOWN and one.fetch_age_s < float("inf")]
+    if fetching:
+        one = max(fetching, key=lambda seen: (seen.fetch_age_s, -seen.index))
+    elif busy:
+        one = max(busy, key=lambda seen: (seen.in_disk_wait, seen.doing.kind is Kind.FETCH, -seen.index))
+    else:
+        more = (
+            f"all {len(workers)} loader workers are idle: the batch was lost, or a thread of the rank holds it",
+        )
+        return _reason(
+            seen,
+            Cause.DATA_LOADING,
+            "waits for its DataLoader, whose workers are all idle",
+            clear=False,
+            more=more,
+        )
+    on_file = one.in_disk_wait or one.doing.posture is Posture.FILE
+    reason = _reason(
+        one,
+        Cause.FILE_IO if on_file else Cause.DATA_LOADING,
+        _verb(one),
+        clear=one.doing.kind is not Kind.UNREAD,
+    )
+    return _with(reason, f"waits for its DataLoader: {_worker(one)} {reason.doing}", rank_line)
+
+
+def _worker(seen: Seen) -> str:
+    return (
+        f"loader worker {seen.index} (pid {seen.pid})"
+        if seen.index >= 0
+        else f"a loader worker (pid {seen.pid})"
+    )
+
+
+def _with(reason: Reason, doing: str, more: tuple[str, ...]) -> Reason:
+    return Reason(
+        reason.cause, doing, reason.proof, reason.clear, reason.where, reason.process, more + reason.evidence
+    )
+
+
+def _by_kind(seen: Seen) -> Reason:
+    kind, posture = seen.doing.kind, seen.doing.posture
+    if kind is Kind.DEBUGGER:
+        return _reason(seen, Cause.USER_CODE, "is at a debugger prompt", proof=Proof.STRUCTURAL)
+    if kind is Kind.INPUT or (posture is Posture.TERMINAL and kind is Kind.USER):
+        return _reason(seen, Cause.USER_CODE, "waits for keyboard input", proof=Proof.STRUCTURAL)
+    if kind is Kind.BUILDING:
+        return _reason(seen, Cause.BUILDING, "compiles")
+    if kind is Kind.RENDEZVOUS:
+        return _reason(seen, Cause.RENDEZVOUS, f"is in {seen.doing.op}")
+    if kind is Kind.FILE_IO or posture is Posture.FILE:
+        return _reason(seen, Cause.FILE_IO, "waits for a file" + _target(seen))
+    if kind is Kind.CHECKPOINT:
+        return _reason(seen, Cause.FILE_IO, "saves or loads a checkpoint", clear=False)
+    if kind is Kind.LOCK:
+        return _locked(seen, clear=True)
+    if kind is Kind.SUBPROCESS:
+        return _reason(seen, Cause.USER_CODE, "waits for another process")
+    if kind is Kind.HTTP:
+        return _reason(seen, Cause.USER_CODE, "waits for a network answer")
+    if kind is Kind.SLEEP:
+        return _reason(seen, Cause.USER_CODE, "sleeps")
+    if kind is Kind.DEVICE_SYNC:
+        return _reason(seen, Cause.DEVICE_STUCK, "waits for its device", clear=False)
+    if kind in (Kind.COLLECTIVE, Kind.P2P):
+        inside = seen.doing.op or "torch.distributed"
+        return _reason(seen, None, f"is inside {inside}, which its recorder does not show")
+    if kind is Kind.UNREAD:
+        return _reason(seen, None, f"could not be read ({seen.sighting.unread or 'no stack was taken'})")
+    if posture is Posture.FUTEX and seen.doing.lock is not False and kind is Kind.USER:
+        return _locked(seen, clear=seen.doing.lock is True)
+    if kind in (Kind.BACKWARD, Kind.OPTIMIZER):
+        return _reason(seen, Cause.USER_CODE, f"is in {kind.name.lower()}", clear=False)
+    verb = _verb(seen)
+    clear = posture is not Posture.UNKNOWN
+    return _reason(seen, Cause.USER_CODE, verb, clear=clear)
+
+
+def _locked(seen: Seen, *, clear: bool) -> Reason:
+    others = [
+        f"other thread {thread.name!r}: {format_stack(thread.stack)}"
+        for thread in seen.sighting.threads
+        if not thread.is_main and thread.stack
+    ]
+    return _reason(
+        seen, Cause.PYTHON_LOCK, "waits for a lock or another thread", clear=clear, more=tuple(others[:4])
+    )
+
+
+def user_line(scene: Scene, rank: int) -> Where | None:
+    """The rank's own line, whatever it does there."""
+    return where_of(scene.rank_process(rank).doing.frame)

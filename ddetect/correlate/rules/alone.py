@@ -1,0 +1,53 @@
+"""Nobody waits for anybody, and yet nothing moves: one process, or ranks that are stuck each on its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddetect.correlate import confidence
+from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.motion import moved
+from ddetect.correlate.phrases import each_of
+from ddetect.correlate.reasons import Reason, explain
+from ddetect.correlate.scene import Scene
+from ddetect.correlate.waits import Waits
+from ddetect.model import Cause, Phase, Proof, Status
+
+MOST_EXPLAINED = 512
+
+
+def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
+    """Name the ranks that stand still by their own sighting; only where no rank waits for another."""
+    if waits.all or waits.murky.any():
+        return []
+    still = (
+        ~(scene.activity_age_s < scene.snapshot.settings.floor_s) & scene.live & (scene.phase != Phase.PAUSED)
+    )
+    by_cause: dict[Cause, list[tuple[int, Reason]]] = {}
+    for rank in scene.ranks[np.flatnonzero(still)[:MOST_EXPLAINED]]:
+        reason = explain(scene, int(rank))
+        if reason.cause is not None:
+            by_cause.setdefault(reason.cause, []).append((int(rank), reason))
+    return [_finding(scene, cause, named) for cause, named in by_cause.items()]
+
+
+def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:
+    ranks = [rank for rank, _ in named]
+    motion = moved(scene.snapshot, ranks)
+    structural = all(reason.proof is Proof.STRUCTURAL for _, reason in named)
+    factors = [] if all(reason.clear for _, reason in named) else [confidence.WEAK_SIGHTING]
+    factors += [confidence.MOVING] if motion and not structural else []
+    factors += [confidence.STACKS_ONLY] if scene.world > 1 else []
+    evidence = [line for _, reason in named[:4] for line in reason.evidence]
+    if motion:
+        evidence.append(f"something still moves: {motion}")
+    by_words: dict[str, list[int]] = {}
+    for rank, reason in named:
+        by_words.setdefault(reason.doing, []).append(rank)
+    says = "; ".join(each_of(group, doing) for doing, group in list(by_words.items())[:2])
+    return Finding(
+        Precedence.ALONE, Status.HANG, cause, Proof.STRUCTURAL if structural else Proof.TIME,
+        confidence.times(confidence.ALONE, *factors), says,
+        tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(evidence),
+        1e9 * structural + 1e6 * (not motion) + len(ranks),
+    )  # fmt: skip

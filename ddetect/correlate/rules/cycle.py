@@ -1,0 +1,45 @@
+"""Ranks that wait for each other in a circle: opposite group order, or point-to-point operations."""
+
+from __future__ import annotations
+
+from ddetect.correlate import confidence
+from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
+from ddetect.correlate.reasons import sight_lines, user_line
+from ddetect.correlate.scene import Scene
+from ddetect.correlate.waits import Waits
+from ddetect.model import Cause, Culprit, Proof, Status
+
+
+def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
+    """One finding per circle, its members as culprits."""
+    found = []
+    for ranks in waits.cycles:
+        members = set(ranks)
+        inside = [wait for wait in waits.all if members & set(wait.waiters) and members & set(wait.missing)]
+        p2p = all(wait.p2p for wait in inside)
+        cause = Cause.P2P_DEADLOCK if p2p else Cause.GROUP_ORDER_DEADLOCK
+        culprits = []
+        for rank in ranks:
+            held = next((wait.label for wait in inside if rank in wait.waiters), "torch.distributed")
+            culprits.append(
+                Culprit(
+                    rank,
+                    host=scene.host(rank),
+                    pid=scene.pid(rank),
+                    where=user_line(scene, rank),
+                    doing=f"waits in {held}",
+                )
+            )
+        kind = "send and receive" if p2p else "groups"
+        says = f"{ranks_words(ranks)} wait for each other through {kind}: {waiting_words(inside, it='')}"
+        evidence = [line for wait in inside[:6] for line in wait_lines(wait)]
+        evidence += [line for rank in ranks[:4] for line in sight_lines(scene.rank_process(rank))]
+        doubt = confidence.DOUBTFUL if any(wait.doubtful for wait in inside) else 1.0
+        found.append(
+            Finding(
+                Precedence.CYCLE, Status.HANG, cause, Proof.STRUCTURAL, confidence.times(confidence.CYCLE, doubt), says,
+                tuple(culprits), tuple(evidence), weight=-float(ranks[0]),
+            )
+        )  # fmt: skip
+    return found

@@ -1,0 +1,98 @@
+"""Ranks that others wait for and that wait for no rank: the culprits. Their own sighting gives the cause.
+
+Also here: a rank that never joined, and one that left while others wait.
+"""
+
+from __future__ import annotations
+
+from ddetect.correlate import confidence
+from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.motion import moved
+from ddetect.correlate.phrases import each_of, wait_lines, waiting_words
+from ddetect.correlate.reasons import Reason, explain, sight_lines, user_line
+from ddetect.correlate.scene import Scene
+from ddetect.correlate.waits import Wait, Waits
+from ddetect.correlate.where import format_where
+from ddetect.model import Cause, Departure, Proof, Status
+
+MOST_EXPLAINED = 512
+"""More culprits than this are one class to a reader; the rest is named without its own sighting."""
+
+
+def never_entered(scene: Scene, waits: Waits) -> list[Finding]:
+    """One finding per cause among the ranks that are waited for."""
+    by_cause: dict[Cause | None, list[tuple[int, Reason]]] = {}
+    for rank in waits.roots(scene)[:MOST_EXPLAINED]:
+        gone = scene.gone_ranks.get(rank)
+        if gone is not None and gone.how is not Departure.EXITED:
+            continue  # that is a first fault
+        reason = _reason(scene, rank, waits.waiting_for([rank]))
+        by_cause.setdefault(reason.cause, []).append((rank, reason))
+    return [_finding(scene, waits, cause, named) for cause, named in by_cause.items()]
+
+
+def _reason(scene: Scene, rank: int, held: tuple[Wait, ...]) -> Reason:
+    if rank in scene.gone_ranks:
+        return Reason(Cause.LEFT_EARLY, "has exited, without an error", Proof.STRUCTURAL)
+    joins = any(wait.on == "init_process_group" for wait in held)
+    position = scene.position(rank)
+    if joins and (position < 0 or not scene.live[position]):
+        return Reason(Cause.RENDEZVOUS, "has no process: it was never started, or nobody watches its node")
+    reason = explain(scene, rank)
+    if joins and reason.cause is not Cause.PROCESS_STOPPED:
+        where = user_line(scene, rank)
+        at = f": it is in {format_where(where)}" if where else ""
+        seen = scene.rank_process(rank)
+        return Reason(
+            Cause.RENDEZVOUS, f"has not called init_process_group{at}", Proof.TIME, where is not None, where,
+            evidence=sight_lines(seen),
+        )  # fmt: skip
+    return reason
+
+
+def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[int, Reason]]) -> Finding:
+    ranks = [rank for rank, _ in named]
+    held = sorted(waits.waiting_for(ranks), key=lambda wait: (-len(wait.waiters), wait.label))
+    says = _says(named)
+    waiting = waiting_words(held, it="it" if len(ranks) == 1 else "them")
+    factors = [] if all(reason.clear for _, reason in named) else [confidence.WEAK_SIGHTING]
+    proven = [waits.waited[scene.position(rank)] for rank in ranks if scene.position(rank) >= 0]
+    # A stopped or dead process needs no recorder; for the others the stack alone speaks.
+    if not all(proven) and any(reason.proof is not Proof.STRUCTURAL for _, reason in named):
+        factors.append(confidence.PRESUMED)
+    if cause is None:
+        factors.append(confidence.NOT_TOLD)
+    if any(wait.doubtful for wait in held):
+        factors.append(confidence.DOUBTFUL)
+    motion = "" if named[0][1].proof is Proof.STRUCTURAL else moved(scene.snapshot, ranks)
+    evidence = [line for _, reason in named[:4] for line in reason.evidence]
+    evidence += [line for wait in held[:4] for line in wait_lines(wait)]
+    if motion:
+        factors.append(confidence.MOVING)
+        evidence.append(f"something still moves: {motion}")
+    at = [scene.position(rank) for rank in ranks]
+    ages = [
+        float(scene.activity_age_s[i])
+        for i in at
+        if i >= 0 and scene.activity_age_s[i] == scene.activity_age_s[i]
+    ]
+    structural = all(reason.proof is Proof.STRUCTURAL for _, reason in named)
+    weight = 1e9 * structural + 1e6 * (not motion) + min(max(ages, default=0.0), 1e5)
+    base = {Cause.LEFT_EARLY: confidence.LEFT_EARLY, Cause.RENDEZVOUS: confidence.NEVER_JOINED}.get(
+        cause or Cause.USER_CODE, confidence.NEVER_ENTERED
+    )
+    return Finding(
+        Precedence.NEVER_ENTERED if cause is not None else Precedence.NAMED_ONLY,
+        Status.HANG if cause is not None else Status.UNDECIDED,
+        cause, Proof.STRUCTURAL if structural else Proof.TIME, confidence.times(base, *factors),
+        says + (f"; {waiting}" if waiting else ""),
+        tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(dict.fromkeys(evidence)), weight,
+    )  # fmt: skip
+
+
+def _says(named: list[tuple[int, Reason]]) -> str:
+    by_words: dict[str, list[int]] = {}
+    for rank, reason in named:
+        by_words.setdefault(reason.doing, []).append(rank)
+    parts = [each_of(ranks, doing) for doing, ranks in by_words.items()]
+    return "; ".join(parts[:2]) + (f"; {len(parts) - 2} more like them" if len(parts) > 2 else "")

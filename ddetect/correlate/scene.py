@@ -1,0 +1,245 @@
+"""Arrange a Snapshot so that rules can ask by rank. A Snapshot enters, a Scene leaves.
+
+Per rank there are columns; stacks are classified once per class of equal sightings, never once per rank.
+Never here: who waits for whom (waits.py), who is at fault (rules/).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ddetect.correlate.classify import UNREAD, Doing, classify
+from ddetect.correlate.collectives import Standing, standings
+from ddetect.correlate.kinds import Kind
+from ddetect.correlate.signatures import Signatures
+from ddetect.model import UNKNOWN, Floats, Gone, Ints, Phase, Role, Sighting, Snapshot
+
+Bools = npt.NDArray[np.bool_]
+NO_SIGHTING = Sighting(state="", unread="no look at it was taken")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One process of a rank in the newest look, with its /proc state in every look."""
+
+    rank: int
+    role: Role
+    index: int
+    pid: int
+    sighting: Sighting
+    doing: Doing
+    states: str
+    fetching: int = UNKNOWN
+    fetch_age_s: float = math.inf
+    tick_age_s: float = math.inf
+
+    @property
+    def stopped(self) -> bool:
+        """Stopped (or held by a debugger) in every look."""
+        return bool(self.states) and set(self.states) <= set("Tt")
+
+    @property
+    def in_disk_wait(self) -> bool:
+        """Uninterruptible in every look: one look alone can meet a healthy process there."""
+        return bool(self.states) and set(self.states) == {"D"}
+
+
+class Scene:
+    """A snapshot as rules see it. Ranks are numbers; columns are dense and follow `ranks`."""
+
+    def __init__(self, snapshot: Snapshot, signatures: Signatures) -> None:
+        self.snapshot = snapshot
+        self.signatures = signatures
+        roster, beats = snapshot.roster, snapshot.beats
+        parts = [roster.rank, snapshot.progress.rank, snapshot.p2p.rank]
+        parts += [np.array([gone.rank for gone in snapshot.gone if gone.role is Role.RANK], np.int64)]
+        parts += [sample.rank for sample in snapshot.samples]
+        if snapshot.world_size > 0:
+            parts.append(np.arange(snapshot.world_size))
+        ranks = np.unique(np.concatenate(parts))
+        self.ranks: Ints = ranks[ranks >= 0]
+        count = len(self.ranks)
+        self.in_roster: Bools = np.zeros(count, bool)
+        self._roster_row: Ints = np.full(count, UNKNOWN)
+        # The first lane speaks for its rank.
+        for_rank = np.flatnonzero(roster.rank >= 0)[::-1]
+        self._roster_row[self.positions(roster.rank[for_rank])] = for_rank
+        self.in_roster = self._roster_row >= 0
+        known = self.in_roster & (len(beats) == len(roster))
+        self.phase: Ints = np.full(count, UNKNOWN)
+        if known.any():
+            rows = np.maximum(self._roster_row, 0)
+            self.phase = np.where(known & (beats.has_page[rows] > 0), beats.phase[rows], UNKNOWN)
+        self.activity_age_s: Floats = self._floats(known, beats.activity_age_s, math.nan)
+        self.phase_age_s: Floats = self._floats(known, beats.phase_age_s, math.nan)
+        self._beat_tick: Floats = self._floats(known, beats.tick_age_s, math.inf)
+        self._row, self._looks = self._rank_rows()
+        self.kind, self.posture, self.asks_lock = self._postures()
+        self.gone_ranks: dict[int, Gone] = {}
+        for gone in sorted(snapshot.gone, key=lambda one: one.age_s):
+            if gone.role is Role.RANK:
+                self.gone_ranks.setdefault(gone.rank, gone)
+        self.gone: Bools = np.isin(self.ranks, np.fromiter(self.gone_ranks, np.int64, len(self.gone_ranks)))
+        unread = [rank for item in snapshot.unread for rank in item.ranks]
+        self.said_unread: Bools = np.isin(self.ranks, np.array(unread, np.int64))
+
+    # ------------------------------------------------------------ building
+
+    def _floats(self, known: Bools, column: Floats, default: float) -> Floats:
+        rows = np.maximum(self._roster_row, 0)
+        return np.where(known, column[rows], default) if known.any() else np.full(len(known), default)
+
+    def _rank_rows(self) -> tuple[Ints, tuple[Ints, ...]]:
+        """Where each rank's own process stands in the newest sample, and in every sample."""
+        looks = []
+        for sample in self.snapshot.samples:
+            rows = np.full(len(self.ranks), UNKNOWN)
+            mine = np.flatnonzero((sample.role == Role.RANK) & (sample.rank >= 0))
+            rows[self.positions(sample.rank[mine])] = mine
+            looks.append(rows)
+        return (looks[-1] if looks else np.full(len(self.ranks), UNKNOWN)), tuple(looks)
+
+    def _postures(self) -> tuple[Ints, Ints, Bools]:
+        """Kind and posture per rank: classified once per distinct sighting of the newest readable look."""
+        kind = np.zeros(len(self.ranks), np.int64)
+        posture = np.zeros(len(self.ranks), np.int64)
+        asks = np.zeros(len(self.ranks), bool)
+        self._source: Ints = np.full(len(self.ranks), UNKNOWN)  # which sample tells
+        for number, (sample, rows) in enumerate(zip(self.snapshot.samples, self._looks, strict=True)):
+            here = np.flatnonzero(rows >= 0)
+            if not len(here):
+                continue
+            doings = [self.doing(sighting, Role.RANK) for sighting in sample.sightings]
+            which = sample.sighting[rows[here]]
+            readable = np.array([doing.kind is not Kind.UNREAD for doing in doings], bool)
+            newer = readable[which] | (self._source[here] == UNKNOWN) | (kind[here] == Kind.UNREAD)
+            at, which = here[newer], which[newer]
+            kind[at] = np.array([doing.kind for doing in doings], np.int64)[which]
+            posture[at] = np.array([doing.posture for doing in doings], np.int64)[which]
+            asks[at] = np.array([doing.waits_on_user_line for doing in doings], bool)[which]
+            self._source[at] = number
+        return kind, posture, asks
+
+    def doing(self, sighting: Sighting, role: Role) -> Doing:
+        """What a process does, by one look at it."""
+        return classify(sighting, self.signatures, role)
+
+    # ------------------------------------------------------------ asking
+
+    def positions(self, ranks: Ints) -> Ints:
+        """Where these ranks stand in the columns; they must be known."""
+        return np.searchsorted(self.ranks, ranks)
+
+    def position(self, rank: int) -> int:
+        """Where this rank stands in the columns, UNKNOWN for a rank nobody has heard of."""
+        at = int(np.searchsorted(self.ranks, rank))
+        return at if at < len(self.ranks) and self.ranks[at] == rank else UNKNOWN
+
+    @cached_property
+    def world(self) -> int:
+        """How many ranks the job has."""
+        return self.snapshot.world_size if self.snapshot.world_size > 0 else len(self.ranks)
+
+    @cached_property
+    def standings(self) -> tuple[Standing, ...]:
+        """How far the members of each group have come."""
+        return standings(self.snapshot, self.world)
+
+    @cached_property
+    def progress_read(self) -> Bools:
+        """Ranks whose recorder was read."""
+        return np.isin(self.ranks, self.snapshot.progress.rank)
+
+    @cached_property
+    def live(self) -> Bools:
+        """Ranks that have a process."""
+        return (self.in_roster | (self._row >= 0)) & ~self.gone
+
+    @cached_property
+    def stopped(self) -> Bools:
+        """Rank processes that are stopped in every look in which they appear."""
+        seen = np.zeros(len(self.ranks), bool)
+        always = np.ones(len(self.ranks), bool)
+        for sample, rows in zip(self.snapshot.samples, self._looks, strict=True):
+            here = rows >= 0
+            held = np.array([sighting.state in ("T", "t") for sighting in sample.sightings], bool)
+            seen |= here
+            always[here] &= held[sample.sighting[rows[here]]]
+        return seen & always & ~self.gone
+
+    def host(self, rank: int) -> str:
+        """The node the rank runs on, or nothing."""
+        at = self.position(rank)
+        row = int(self._roster_row[at]) if at >= 0 else UNKNOWN
+        if row < 0:
+            return ""
+        node = int(self.snapshot.roster.node[row])
+        return self.snapshot.roster.nodes[node] if 0 <= node < len(self.snapshot.roster.nodes) else ""
+
+    def pid(self, rank: int) -> int | None:
+        """The rank's process, living or gone."""
+        at = self.position(rank)
+        row = int(self._roster_row[at]) if at >= 0 else UNKNOWN
+        if row >= 0:
+            return int(self.snapshot.roster.pid[row])
+        if rank in self.gone_ranks:
+            return self.gone_ranks[rank].pid
+        return self.rank_process(rank).pid or None
+
+    def phase_of(self, rank: int) -> Phase | None:
+        """What the rank's page says it does; None without a page."""
+        at = self.position(rank)
+        value = int(self.phase[at]) if at >= 0 else UNKNOWN
+        return Phase(value) if value in Phase._value2member_map_ else None
+
+    def rank_process(self, rank: int) -> Seen:
+        """The rank's own process in the newest look that could read it; UNREAD when none could."""
+        at = self.position(rank)
+        source = int(self._source[at]) if at >= 0 else UNKNOWN
+        if source < 0:
+            return Seen(rank, Role.RANK, UNKNOWN, 0, NO_SIGHTING, UNREAD, "")
+        sample = self.snapshot.samples[source]
+        row = int(self._looks[source][at])
+        seen = self._seen(source, row)
+        newest = int(self._row[at])
+        if newest >= 0 and not math.isfinite(seen.tick_age_s):
+            tick = float(self.snapshot.samples[-1].tick_age_s[newest])
+        else:
+            tick = seen.tick_age_s
+        if not math.isfinite(tick):
+            tick = float(self._beat_tick[at])
+        return Seen(
+            rank, Role.RANK, UNKNOWN, seen.pid, sample.sightings[int(sample.sighting[row])], seen.doing, seen.states,
+            seen.fetching, seen.fetch_age_s, tick,
+        )  # fmt: skip
+
+    def _seen(self, source: int, row: int) -> Seen:
+        sample = self.snapshot.samples[source]
+        pid = int(sample.pid[row])
+        role = Role(int(sample.role[row]))
+        sighting = sample.sightings[int(sample.sighting[row])]
+        states = []
+        for look in self.snapshot.samples:
+            for at in np.flatnonzero(look.pid == pid):
+                if look.rank[at] == sample.rank[row]:
+                    states.append(look.sightings[int(look.sighting[at])].state)
+        return Seen(
+            int(sample.rank[row]), role, int(sample.index[row]), pid, sighting, self.doing(sighting, role),
+            "".join(state for state in states if len(state) == 1), int(sample.fetching[row]),
+            float(sample.fetch_age_s[row]), float(sample.tick_age_s[row]),
+        )  # fmt: skip
+
+    def others_of(self, rank: int, role: Role) -> list[Seen]:
+        """Other living processes of a rank in the newest look: its loader workers, its children."""
+        if not self.snapshot.samples:
+            return []
+        newest = self.snapshot.samples[-1]
+        rows = np.flatnonzero((newest.rank == rank) & (newest.role == role))
+        ended = {gone.pid for gone in self.snapshot.gone if gone.rank == rank}
+        seen = [self._seen(len(self.snapshot.samples) - 1, int(row)) for row in rows]
+        return [one for one in seen if one.pid not in ended and one.sighting.state not in ("gone", "Z")]
