@@ -124,9 +124,11 @@ def _next_command(incident: Incident, folder: str | None) -> str:
     if verdict.status is Status.HANG and incident.stage is not Stage.CLOSED and live:
         culprit, pid = live[0]
         host = f"on {clean(culprit.host)}, " if culprit.host else ""
-        if verdict.cause is Cause.PROCESS_STOPPED:
-            return f"kill -CONT {pid}    ({host}if nobody means it to be stopped)"
-        return f"py-spy dump --pid {pid}    ({host}while it is still stuck)"
+        look = f"py-spy dump --pid {pid}", "while it is still stuck"
+        wake = f"kill -CONT {pid}", "if nobody means it to be stopped"
+        typed, when = wake if verdict.cause is Cause.PROCESS_STOPPED else look
+        if not any(typed in advice for advice in verdict.advice):  # said already, with its reason
+            return f"{typed}    ({host}{when})"
     if folder:
         return f"ddetect diagnose {shlex.quote(folder)}"
     if verdict.status is Status.UNDECIDED:

@@ -146,3 +146,14 @@ def test_history_of_another_rank_is_shown():
     report = format_report(replace(incidents.loader_hang(), history=(other,)))
 
     assert section(report, "Said earlier")[0].endswith("rank 1 it was")
+
+
+def test_command_that_the_advice_holds_already_is_not_said_twice():
+    """When the advice says how to look, the next command is the one that reads the evidence."""
+    base = incidents.loader_hang()
+    advised = replace(base.verdict, advice=("See it yourself: `py-spy dump --pid 4711`.",))
+
+    report = format_report(replace(base, verdict=advised), folder="out/incident-001")
+
+    assert report.count("py-spy dump") == 1
+    assert section(report, "Next") == ["ddetect diagnose out/incident-001"]
