@@ -1,0 +1,353 @@
+"""The agent without gRPC, on real processes with real pages."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from ddetect_probe import page as layout
+
+from ddetect.agent.node import Node
+from ddetect.host.proc import read_stat, read_tasks
+from ddetect.messages import EndRanks, Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
+from ddetect.model import Departure, Frame, Gone, P2PKind, Phase, Role, Sighting
+from tests.unit.agent.processes import finish, make_run_dir, rank_like
+from tests.unit.stacks.targets import running, until
+
+
+@contextmanager
+def watching(run_dir: str) -> Iterator[Node]:
+    node = Node(run_dir, name="node-0", job="j")
+    try:
+        yield node
+    finally:
+        node.close()
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> str:
+    return make_run_dir(tmp_path)
+
+
+def _roster(node: Node) -> NodeRoster | None:
+    return next((said for said in node.tick() if isinstance(said, NodeRoster)), None)
+
+
+def _beat(node: Node) -> NodeBeat:
+    return next(said for said in node.tick() if isinstance(said, NodeBeat))
+
+
+def _gone(node: Node) -> tuple[Gone, ...]:
+    return next((said.gone for said in node.tick() if isinstance(said, NodeGone)), ())
+
+
+def _evidence(node: Node, *native: int) -> Evidence:
+    node.tick()
+    evidence = node.answer(TakeEvidence(3, native))
+    assert evidence is not None
+    return evidence
+
+
+def _settle(pid: int) -> None:
+    """Wait until it waits for its line: it says "ready" a little earlier."""
+    until(lambda: (tasks := read_tasks(pid)) and tasks[0].syscall == "read")
+
+
+def _sighting(evidence: Evidence, pid: int) -> Sighting:
+    row = evidence.sample.pid.tolist().index(pid)
+    return evidence.sample.sightings[evidence.sample.sighting[row]]
+
+
+def test_roster_is_said_once_and_again_when_a_rank_comes(run_dir: str) -> None:
+    """Identity travels when it changes; beats refer to its version."""
+    with watching(run_dir) as node, rank_like(run_dir, 1) as one:
+        first = _roster(node)
+        again = _roster(node)
+        with rank_like(run_dir, 0) as zero:
+            second = _roster(node)
+
+    assert first is not None
+    assert second is not None
+    assert again is None
+    assert ([1], [0, 1], [zero.pid, one.pid]) == (
+        first.roster.rank.tolist(),
+        second.roster.rank.tolist(),
+        second.roster.pid.tolist(),
+    )
+    assert (first.version + 1, 4, ("node-0",)) == (second.version, second.world_size, second.roster.nodes)
+
+
+def test_beat_says_what_the_page_says(run_dir: str) -> None:
+    """Steps, phase and ages come from the page; state and cpu from /proc."""
+    with watching(run_dir) as node, rank_like(run_dir, 0) as child:
+        beats = _beat(node).beats
+        child.send_signal(signal.SIGSTOP)
+        until(lambda: chr(_beat(node).beats.state[0]) == "T")
+
+    assert (beats.step.tolist(), beats.phase.tolist(), beats.has_page.tolist()) == ([5], [Phase.DATA], [1])
+    assert 0 <= beats.step_age_s[0] < 60
+    assert 0 <= beats.tick_age_s[0] < 60
+    assert beats.io_bytes[0] > 0
+
+
+def test_rank_that_raised_leaves_its_last_words(run_dir: str) -> None:
+    """The page outlives the process: the exception and its line are told, with the age of the exit."""
+    with watching(run_dir) as node, rank_like(run_dir, 2, how="raise") as child:
+        node.tick()
+        finish(child)
+        (gone,) = _gone(node)
+
+    assert (2, Role.RANK, Departure.RAISED, "ValueError: bad shard", Frame("read", "/a.py", 7)) == (
+        gone.rank,
+        gone.role,
+        gone.how,
+        gone.exception,
+        gone.where,
+    )
+    assert 0 <= gone.age_s < 60
+
+
+@pytest.mark.parametrize(("how", "expected"), [("exit", Departure.EXITED), ("", Departure.VANISHED)])
+def test_exit_mark_tells_an_exit_from_a_kill(run_dir: str, how: str, expected: Departure) -> None:
+    """An interpreter that ended by itself said so; one that was killed could not."""
+    with watching(run_dir) as node, rank_like(run_dir, 0, how=how) as child:
+        node.tick()
+        if how == "exit":
+            finish(child)
+        else:
+            child.kill()
+            child.wait()
+        (gone,) = _gone(node)
+
+    assert gone.how is expected
+
+
+def test_zombie_rank_counts_as_gone(run_dir: str) -> None:
+    """A launcher that has not collected its child yet hides nothing from us."""
+    with watching(run_dir) as node, rank_like(run_dir, 0) as child:
+        node.tick()
+        os.kill(child.pid, signal.SIGKILL)
+        until(lambda: (stat := read_stat(child.pid)) is not None and stat.state == "Z")
+        assert [gone.how for gone in _gone(node)] == [Departure.VANISHED]
+
+
+def test_gone_rank_stays_in_the_roster_with_no_state(run_dir: str) -> None:
+    """Rows do not move when a rank dies: its last step stays in view, its state is 0."""
+    with watching(run_dir) as node, rank_like(run_dir, 0), rank_like(run_dir, 1) as dying:
+        node.tick()
+        dying.kill()
+        dying.wait()
+        node.tick()
+        beats = _beat(node).beats
+
+    assert (beats.step.tolist(), beats.state[1]) == ([5, 5], 0)
+
+
+def test_everything_is_told_again_to_a_new_listener(run_dir: str) -> None:
+    """After a reconnect: hello, the roster, and everyone who is gone, with the age of now."""
+    with watching(run_dir) as node, rank_like(run_dir, 0), rank_like(run_dir, 1, how="exit") as ended:
+        node.tick()
+        finish(ended)
+        node.tick()
+        node.tick()
+        hello, roster, gone = node.retell()
+
+    assert Hello("node-0", "j") == hello
+    assert isinstance(roster, NodeRoster)
+    assert isinstance(gone, NodeGone)
+    assert (roster.roster.rank.tolist(), [one.rank for one in gone.gone]) == ([0, 1], [1])
+
+
+def test_loader_worker_killed_in_a_fetch_is_news_and_one_that_is_done_is_not(run_dir: str) -> None:
+    """Workers come and go with every epoch; only one that died at work is told."""
+    worker = int(Role.LOADER_WORKER)
+    with (
+        watching(run_dir) as node,
+        rank_like(run_dir, 0),
+        rank_like(run_dir, 0, role=worker, index=0) as idle,
+        rank_like(run_dir, 0, role=worker, index=1, how="fetching") as busy,
+    ):
+        node.tick()
+        for child in (idle, busy):
+            child.kill()
+            child.wait()
+        gone = _gone(node)
+
+    assert [(one.index, one.how) for one in gone] == [(1, Departure.VANISHED)]
+
+
+def test_evidence_holds_every_process_with_stack_and_kernel_view(run_dir: str) -> None:
+    """One row for each rank and each loader worker, with what Python and the kernel say about it."""
+    worker = int(Role.LOADER_WORKER)
+    with (
+        watching(run_dir) as node,
+        rank_like(run_dir, 0) as rank,
+        rank_like(run_dir, 0, role=worker, index=1, how="fetching") as loader,
+    ):
+        _settle(rank.pid)
+        evidence = _evidence(node)
+
+    sample = evidence.sample
+    assert ([rank.pid, loader.pid], [Role.RANK, Role.LOADER_WORKER], [-1, 1], [-1, 42]) == (
+        sample.pid.tolist(),
+        sample.role.tolist(),
+        sample.index.tolist(),
+        sample.fetching.tolist(),
+    )
+    main = _sighting(evidence, rank.pid).main
+    assert main is not None
+    assert (
+        main.stack[0].function,
+        main.state,
+        main.syscall,
+        main.target.startswith("pipe:["),
+    ) == ("wait_here", "S", "read", True)
+    assert (3, (), math.inf) == (evidence.request, evidence.unread, sample.fetch_age_s[0])
+
+
+def test_open_point_to_point_operations_come_from_the_page(run_dir: str) -> None:
+    """What the recorder cannot see on gloo, the page can."""
+    with watching(run_dir) as node, rank_like(run_dir, 0):
+        evidence = _evidence(node)
+
+    p2p = evidence.p2p
+    assert (
+        p2p.kind.tolist(),
+        p2p.peer.tolist(),
+        p2p.tag.tolist(),
+        p2p.waiting.tolist(),
+    ) == ([P2PKind.RECV], [2], [9], [1])
+    assert evidence.groups[p2p.group[0]].members == (0, 1, 2, 3)
+
+
+def test_stopped_rank_is_still_seen(run_dir: str) -> None:
+    """A stopped process is read without its help, and the sighting says T."""
+    with watching(run_dir) as node, rank_like(run_dir, 0) as child:
+        _settle(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        until(lambda: (stat := read_stat(child.pid)) is not None and stat.state == "T")
+        sighting = _sighting(_evidence(node), child.pid)
+
+    assert sighting.main is not None
+    assert (sighting.state, sighting.main.stack[0].function) == ("T", "wait_here")
+
+
+def test_child_without_a_page_is_found_below_its_rank(run_dir: str) -> None:
+    """A subprocess that a rank waits for is part of the picture, Python or not."""
+    code = """
+import subprocess, sys
+from ddetect_probe import page
+writer = page.PageWriter(sys.argv[1], page.ROLE_RANK)
+writer.slots[page.S_RANK] = 0
+child = subprocess.Popen(["sleep", "600"])
+print("ready", flush=True)
+try:
+    sys.stdin.readline()
+finally:
+    child.kill()
+    child.wait()
+"""
+    with watching(run_dir) as node, running(code, os.path.join(run_dir, "pages")) as rank:
+        evidence = _evidence(node)
+        finish(rank)
+
+    row = evidence.sample.role.tolist().index(Role.CHILD)
+    sighting = evidence.sample.sightings[evidence.sample.sighting[row]]
+    assert sighting.main is not None
+    assert (
+        evidence.sample.rank[row],
+        sighting.main.name,
+        "not a Python program" in sighting.unread,
+        evidence.unread,
+    ) == (0, "sleep", True, ())
+
+
+def test_rank_without_a_page_is_found_by_its_environment(run_dir: str) -> None:
+    """With the probe off a rank is still a row; what is missing is said."""
+    env = {"DDETECT_RUN_DIR": run_dir, "RANK": "3", "WORLD_SIZE": "8", "TORCHELASTIC_RESTART_COUNT": "0"}
+    code = "print('ready', flush=True); input()"
+    with watching(run_dir) as node, running(code, env=env) as child:
+        roster = _roster(node)
+        beats = _beat(node).beats
+        evidence = _evidence(node)
+
+    assert roster is not None
+    assert ([3], [child.pid], 8) == (
+        roster.roster.rank.tolist(),
+        roster.roster.pid.tolist(),
+        roster.world_size,
+    )
+    assert ([0], [Phase.OTHER], [math.inf]) == (
+        beats.has_page.tolist(),
+        beats.phase.tolist(),
+        beats.tick_age_s.tolist(),
+    )
+    assert [unread.ranks for unread in evidence.unread] == [(3,)]
+
+
+def test_child_that_inherits_rank_is_not_a_second_rank(run_dir: str) -> None:
+    """RANK is inherited by everything a rank starts: only the outermost Python process is the rank."""
+    env = {"DDETECT_RUN_DIR": run_dir, "RANK": "3", "WORLD_SIZE": "8"}
+    code = f"""
+import subprocess, sys
+child = subprocess.Popen([{sys.executable!r}, "-c", "print('up', flush=True); input()"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdout.readline()
+print("ready", flush=True)
+try:
+    sys.stdin.readline()
+finally:
+    child.kill()
+    child.wait()
+"""
+    with watching(run_dir) as node, running(code, env=env) as rank:
+        roster = _roster(node)
+        finish(rank)
+
+    assert roster is not None
+    assert [rank.pid] == roster.roster.pid.tolist()
+
+
+def test_bad_page_does_not_stop_the_watch(run_dir: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One broken file is one line in the log, said once; the others are watched."""
+    Path(run_dir, "pages", "1.1.page").write_bytes(b"short")
+    Path(run_dir, "pages", "2.2.page").write_bytes(b"\0" * layout.SIZE)
+    with watching(run_dir) as node, rank_like(run_dir, 0):
+        node.tick()
+        beats = _beat(node).beats
+
+    assert len(beats) == 1
+    assert capsys.readouterr().err.count("not a ddetect page") == 2
+
+
+def test_order_to_end_terminates_then_kills(run_dir: str) -> None:
+    """SIGTERM first; who ignores it for the grace is killed. Nobody else is touched."""
+    stubborn = """
+import signal, sys, time
+from ddetect_probe import page
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+writer = page.PageWriter(sys.argv[1], page.ROLE_RANK)
+writer.slots[page.S_RANK] = 1
+print("ready", flush=True)
+time.sleep(600)
+"""
+    with (
+        watching(run_dir) as node,
+        rank_like(run_dir, 0) as gentle,
+        running(stubborn, os.path.join(run_dir, "pages")) as deaf,
+        subprocess.Popen(["sleep", "600"]) as bystander,
+    ):
+        try:
+            node.tick()
+            node.answer(EndRanks(0.5))
+            assert (gentle.wait(20), deaf.wait(20)) == (-signal.SIGTERM, -signal.SIGKILL)
+            assert bystander.poll() is None
+        finally:
+            bystander.kill()
