@@ -1,0 +1,5 @@
+"""`python -m ddetect`."""
+
+from ddetect.cli.main import entry
+
+entry()
