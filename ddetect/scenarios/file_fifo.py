@@ -10,7 +10,9 @@ def read_manifest() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "manifest")
         os.mkfifo(path)
-        manifest = os.open(path, os.O_RDWR)  # read-only would wait for a writer here, and leave the pipe behind
+        manifest = os.open(
+            path, os.O_RDWR
+        )  # read-only would wait for a writer here, and leave the pipe behind
     return os.read(manifest, 4096)  # <- stuck here
 
 
