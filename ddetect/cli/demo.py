@@ -207,11 +207,16 @@ def _tail(log: Path) -> str:
 def _live_line(launcher_pid: int) -> Iterator[Any]:
     """The status line a user would see, on the last line of a terminal; nothing elsewhere."""
     terminal = sys.stderr.isatty()
+    painted = ""
 
     def repaint(text: str | None) -> None:
+        nonlocal painted
         if not terminal:
             return
         shown = _status_text(launcher_pid) if text is None else text
+        if shown == painted:
+            return
+        painted = shown
         sys.stderr.write(f"\r\x1b[K{shown[: shutil.get_terminal_size().columns - 1]}")
         sys.stderr.flush()
 

@@ -26,6 +26,9 @@ EXIT_BY_STATE = {"suspected": 3, "confirmed": 3, "blind": 4}
 """A state that is not here is a job that is well as far as anyone can see."""
 
 
+_COMMAND_SHOWN = 90  # characters of a command in a list of jobs
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `ddetect status`."""
     parser.epilog = "example:\n  ddetect status --job night-run"
