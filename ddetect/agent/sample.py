@@ -30,6 +30,7 @@ from ddetect.stacks.faulthandler import FaultFile
 
 AT_ONCE = 16
 _PATIENCE_S, _NATIVE_PATIENCE_S = 3.0, 6.0
+_ANONYMOUS = re.compile(r"^(pipe:|socket:)\[\d+\]$")
 _PID = re.compile(r"\bpid \d+\b")
 
 
@@ -125,7 +126,9 @@ def see(pid: int, state: str, tasks: tuple[Task, ...], dump: Dump) -> Sighting:
 def _with_task(thread: Thread, task: Task | None) -> Thread:
     if task is None:
         return thread
-    return replace(thread, state=task.state, wchan=task.wchan, syscall=task.syscall, target=task.target)
+    # A pipe's number differs on every rank: without it, ranks that wait alike are one sighting.
+    target = _ANONYMOUS.sub(r"\1", task.target)
+    return replace(thread, state=task.state, wchan=task.wchan, syscall=task.syscall, target=target)
 
 
 def _result(future: Future[Looked]) -> Looked:

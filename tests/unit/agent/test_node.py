@@ -207,8 +207,8 @@ def test_evidence_holds_every_process_with_stack_and_kernel_view(run_dir: str) -
         main.stack[0].function,
         main.state,
         main.syscall,
-        main.target.startswith("pipe:["),
-    ) == ("wait_here", "S", "read", True)
+        main.target,
+    ) == ("wait_here", "S", "read", "pipe:")
     assert (3, (), math.inf) == (evidence.request, evidence.unread, sample.fetch_age_s[0])
 
 
@@ -351,3 +351,13 @@ time.sleep(600)
             assert bystander.poll() is None
         finally:
             bystander.kill()
+
+
+def test_ranks_that_wait_alike_are_one_sighting(run_dir: str) -> None:
+    """A thousand ranks in the same frame are one stack: what differs from process to process is left out."""
+    with watching(run_dir) as node, rank_like(run_dir, 0) as one, rank_like(run_dir, 1) as other:
+        _settle(one.pid)
+        _settle(other.pid)
+        sample = _evidence(node).sample
+
+    assert (len(sample), len(sample.sightings)) == (2, 1)
