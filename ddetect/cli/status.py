@@ -100,7 +100,12 @@ def _address(job: Job) -> str:
 def _list(jobs: tuple[Job, ...]) -> str:
     now = time.time()
     rows = [
-        (f"  {job.job}", f"{format_duration(now - job.started_unix)} old", clean(job.command)) for job in jobs
+        (
+            f"  {job.job}",
+            f"{format_duration(now - job.started_unix)} old",
+            clean(job.command)[:_COMMAND_SHOWN],
+        )
+        for job in jobs
     ]
     return format_table(rows).rstrip("\n")
 
