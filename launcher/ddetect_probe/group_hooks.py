@@ -69,7 +69,7 @@ def _leave_init(c10d: Any) -> Callable[[int], None]:
         if joined:
             state.set_rank(c10d.get_rank(), c10d.get_world_size(), from_environment("LOCAL_RANK"))
             groups.refresh()
-        state.leave_phase(page.OTHER if joined and before == page.STARTING else before)
+        state.leave_phase(page.OTHER if joined and before in (page.STARTING, page.LEAVING) else before)
 
     return leave_init
 
@@ -92,6 +92,7 @@ def _leave_destroy(c10d: Any) -> Callable[[int], None]:
             slots[page.S_PG_STATE] = page.PG_READY if c10d.is_initialized() else page.PG_LEFT
             slots[page.S_PG_NS] = monotonic_ns()
         groups.refresh()
-        state.leave_phase(before)
+        # Who has left stays on its way out, whatever it does next: the others may still wait for it.
+        state.leave_phase(page.LEAVING if slots[page.S_PG_STATE] == page.PG_LEFT else before)
 
     return leave_destroy
