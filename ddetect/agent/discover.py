@@ -56,7 +56,13 @@ class EnvironmentScan:
             found = _as_rank(pid, environ)
             if found is not None:
                 candidates[pid] = found
-        return [found for found in candidates.values() if not _has_ancestor(found.parent, candidates, known)]
+        ranks = []
+        for found in candidates.values():
+            if _has_ancestor(found.parent, candidates, known):
+                self._strikes[found.pid] = 2  # once a rank's child, never a rank, not even as an orphan
+            else:
+                ranks.append(found)
+        return ranks
 
 
 def _as_rank(pid: int, environ: dict[str, str]) -> Found | None:

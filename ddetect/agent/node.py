@@ -83,9 +83,17 @@ class Node:
         with self._lock:
             if self._told is not None:
                 said.append(self._told[0])
-            if self._gone:
-                said.append(NodeGone(tuple(gone_from(departed, now_ns) for departed in self._gone)))
+            gone = [departed for departed in self._gone if self._is_of_this_attempt(departed)]
+            if gone:
+                said.append(NodeGone(tuple(gone_from(departed, now_ns) for departed in gone)))
         return said
+
+    def _is_of_this_attempt(self, departed: Departed) -> bool:
+        """Who died before a restart is no longer missed: another process has taken its rank."""
+        ranks = self.census.ranks()
+        if departed.member.role is Role.RANK:
+            return departed.member in ranks
+        return departed.member.parent in {rank.pid for rank in ranks}
 
     def answer(self, order: ToAgent) -> Evidence | None:
         """Do as told. Blocks for as long as that takes."""

@@ -28,7 +28,8 @@ from ddetect.model import UNKNOWN, Role, Sample, Sighting, Thread, Unread
 from ddetect.stacks.dump import Dump, read_stacks
 from ddetect.stacks.faulthandler import FaultFile
 
-AT_ONCE = 16
+# Enough to keep the cores busy; more would only make each dump slow enough to run into its timeout.
+AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
 _PATIENCE_S, _NATIVE_PATIENCE_S = 3.0, 6.0
 _ANONYMOUS = re.compile(r"^(pipe:|socket:)\[\d+\]$")
 _PID = re.compile(r"\bpid \d+\b")

@@ -20,7 +20,7 @@ from ddetect.stacks.pystack import read_pystack
 FROZEN = frozenset("TtDX")
 """States in which a process must not be paused: blocking py-spy fails on T and t, and hangs on D."""
 
-_PYSPY_S, _NATIVE_S, _PYSTACK_S, _FAULT_S = 1.0, 3.0, 1.5, 0.5
+_PYSPY_S, _NATIVE_S, _PYSTACK_S, _FAULT_S = 1.5, 3.0, 1.5, 0.5
 
 _Attempts = list[tuple[str, Callable[[float], tuple[Seen, ...]]]]
 

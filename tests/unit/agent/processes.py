@@ -14,10 +14,10 @@ from tests.unit.stacks.targets import running
 RANK_LIKE = """
 import json, sys, time
 from ddetect_probe import page
-folder, role, rank, index, how = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
+folder, role, rank, index, restart, how = sys.argv[1], *map(int, sys.argv[2:6]), sys.argv[6]
 writer = page.PageWriter(folder, role)
 slots = writer.slots
-slots[page.S_RANK], slots[page.S_WORLD], slots[page.S_WORKER_INDEX] = rank, 4, index
+slots[page.S_RANK], slots[page.S_WORLD], slots[page.S_WORKER_INDEX], slots[page.S_RESTART] = rank, 4, index, restart
 now = time.monotonic_ns()
 slots[page.S_STEPS], slots[page.S_STEP_NS], slots[page.S_TICK_NS] = 5, now, now
 slots[page.S_PG_STATE] = page.PG_READY
@@ -48,11 +48,11 @@ def make_run_dir(tmp_path: Path) -> str:
 
 @contextmanager
 def rank_like(
-    run_dir: str, rank: int, *, role: int = 1, index: int = -1, how: str = ""
+    run_dir: str, rank: int, *, role: int = 1, index: int = -1, restart: int = 0, how: str = ""
 ) -> Iterator[subprocess.Popen[str]]:
     """A process with a page; it ends as `how` says once it reads a line."""
     pages = os.path.join(run_dir, "pages")
-    with running(RANK_LIKE, pages, str(role), str(rank), str(index), how) as child:
+    with running(RANK_LIKE, pages, str(role), str(rank), str(index), str(restart), how) as child:
         yield child
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ddetect_probe import page as layout
 
+from ddetect.agent.discover import EnvironmentScan
 from ddetect.agent.node import Node
 from ddetect.host.proc import read_stat, read_tasks
 from ddetect.messages import EndRanks, Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
@@ -361,3 +362,41 @@ def test_ranks_that_wait_alike_are_one_sighting(run_dir: str) -> None:
         sample = _evidence(node).sample
 
     assert (len(sample), len(sample.sightings)) == (2, 1)
+
+
+def test_restart_replaces_the_roster_and_forgets_the_dead_of_before(run_dir: str) -> None:
+    """A new attempt is told as it is: its own processes, and nobody who died in the one before."""
+    with watching(run_dir) as node, rank_like(run_dir, 0) as zero, rank_like(run_dir, 1) as one:
+        node.tick()
+        for child in (zero, one):
+            child.kill()
+            child.wait()
+        node.tick()
+        with rank_like(run_dir, 0, restart=1) as fresh:
+            roster = _roster(node)
+            retold = node.retell()
+
+    assert roster is not None
+    assert ([0], [fresh.pid], 1) == (roster.roster.rank.tolist(), roster.roster.pid.tolist(), roster.restart)
+    assert not any(isinstance(said, NodeGone) for said in retold)
+
+
+def test_orphan_of_a_rank_without_a_page_does_not_take_its_place(run_dir: str) -> None:
+    """A helper that outlives its rank has the rank's environment; it is not the rank come back."""
+    env = {"DDETECT_RUN_DIR": run_dir, "RANK": "3", "WORLD_SIZE": "8"}
+    code = f"""
+import subprocess, sys
+child = subprocess.Popen([{sys.executable!r}, "-c", "import sys; print('up', flush=True); sys.stdin.readline()"],
+                         stdout=subprocess.PIPE)
+child.stdout.readline()
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+    scan = EnvironmentScan(run_dir)
+    with running(code, env=env) as rank:
+        (found,) = scan.find(known=())
+        os.kill(rank.pid, signal.SIGKILL)
+        rank.wait()
+        orphans = scan.find(known=())
+
+    assert (rank.pid, []) == (found.pid, orphans)
