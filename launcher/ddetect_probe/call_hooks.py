@@ -15,9 +15,11 @@ from time import monotonic_ns
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from ddetect_probe import groups, page, state
-from ddetect_probe.page import CALLS_AT, CALLS_ROWS, CALLS_WIDTH, COLLECTIVE, S_CALL_NS, S_CALLS
+from ddetect_probe.page import CALLS_AT, CALLS_ROWS, CALLS_WIDTH, COLLECTIVE, S_CALLS, pack_call, pack_pair
 from ddetect_probe.splice import splice
-from ddetect_probe.state import KEEP, LANE
+from ddetect_probe.state import KEEP, LANE, mirror
+
+COUNT_AT = S_CALLS * 8
 
 _REDUCE: Dict[int, int] = {}  # id of torch's enum value -> our number
 _keep_alive: Tuple[Any, ...] = ()
@@ -84,20 +86,21 @@ def reduce_number(op: Any) -> int:
 
 def enter_call() -> int:
     """A collective that the recorder describes in full."""
-    slots = state.slots
     now = monotonic_ns()
-    slots[S_CALLS] += 1
-    slots[S_CALL_NS] = now
+    mirror.calls = calls = mirror.calls + 1
+    pack_pair(state.raw, COUNT_AT, calls, now)
     if get_ident() != state.main:
         return -1
-    before = slots[LANE]
-    slots[LANE] = (now & KEEP) | COLLECTIVE
-    return before & 0xFF
+    before = mirror.phase
+    mirror.phase = COLLECTIVE
+    state.slots[LANE] = (now & KEEP) | COLLECTIVE
+    return before
 
 
 def leave_call(before: Optional[int]) -> None:
     """The call returned: the operation is issued, and unless it was asynchronous, done."""
     if before is not None and before >= 0:
+        mirror.phase = before
         state.slots[LANE] = (monotonic_ns() & KEEP) | before
 
 
@@ -147,13 +150,8 @@ def write_row(kind: int, group: Any, tensor: Any, root: Any, group_root: Any, op
         sequence = process_group._get_backend(device)._get_sequence_number_for_group() + 1
         if counts_p2p:
             sequence -= found.p2p
-    slots = state.slots
-    at = CALLS_AT + (slots[S_CALLS] % CALLS_ROWS) * CALLS_WIDTH
-    version = slots[at] | 1
-    slots[at] = version
-    slots[at + 1] = kind
-    slots[at + 2] = number
-    slots[at + 3] = sequence
-    slots[at + 4] = root
-    slots[at + 5] = op
-    slots[at] = version + 1
+    calls = mirror.calls
+    at = CALLS_AT + (calls % CALLS_ROWS) * CALLS_WIDTH
+    version = calls * 2 + 1  # odd while it is written
+    pack_call(state.raw, at * 8, version, kind, number, sequence, root, op)
+    state.slots[at] = version + 1

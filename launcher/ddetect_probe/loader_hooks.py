@@ -6,15 +6,17 @@ counters, the loader worker's role and index. Never here: the data itself.
 
 from __future__ import annotations
 
-import sys
 from _thread import get_ident
+from sys import exc_info
 from time import monotonic_ns
 from typing import Any
 
 from ddetect_probe import page, state
-from ddetect_probe.page import DATA, S_BATCH_NS, S_BATCHES, S_FETCH, S_FETCH_NS, S_FETCHES
+from ddetect_probe.page import DATA, S_BATCHES, S_FETCH, S_FETCH_NS, S_FETCHES, pack_pair
 from ddetect_probe.splice import splice
-from ddetect_probe.state import KEEP, LANE
+from ddetect_probe.state import KEEP, LANE, mirror
+
+BATCHES_AT = S_BATCHES * 8
 
 
 def install() -> None:
@@ -37,23 +39,23 @@ def enter_next() -> int:
     """The rank asks for a batch."""
     if get_ident() != state.main:
         return -1
-    slots = state.slots
-    before = slots[LANE]
-    slots[LANE] = (monotonic_ns() & KEEP) | DATA
-    return before & 0xFF
+    before = mirror.phase
+    mirror.phase = DATA
+    state.slots[LANE] = (monotonic_ns() & KEEP) | DATA
+    return before
 
 
 def leave_next(before: int) -> None:
     """It has one, or there is none left."""
-    slots = state.slots
     now = monotonic_ns()
-    if sys.exc_info()[0] is None:
-        slots[S_BATCHES] += 1
-        slots[S_BATCH_NS] = now
+    if exc_info()[0] is None:
+        mirror.batches = batches = mirror.batches + 1
+        pack_pair(state.raw, BATCHES_AT, batches, now)
         if state.undecided:
             state.decide_alone()
     if before >= 0:
-        slots[LANE] = (now & KEEP) | before
+        mirror.phase = before
+        state.slots[LANE] = (now & KEEP) | before
 
 
 def enter_fetch(index: Any) -> None:
@@ -61,21 +63,22 @@ def enter_fetch(index: Any) -> None:
     slots = state.slots
     first = index[0] if type(index) is list and index else index
     slots[S_FETCH_NS] = monotonic_ns()
-    slots[S_FETCH] = first if type(first) is int and first >= 0 else slots[S_FETCHES]
+    slots[S_FETCH] = first if type(first) is int and first >= 0 else mirror.fetches
 
 
 def enter_iterable_fetch() -> None:
     """An iterable dataset has no index: the number of the fetch stands for it."""
     slots = state.slots
     slots[S_FETCH_NS] = monotonic_ns()
-    slots[S_FETCH] = slots[S_FETCHES]
+    slots[S_FETCH] = mirror.fetches
 
 
 def leave_fetch(token: None) -> None:
     """The samples are read."""
     slots = state.slots
     slots[S_FETCH] = -1
-    slots[S_FETCHES] += 1
+    mirror.fetches = fetches = mirror.fetches + 1
+    slots[S_FETCHES] = fetches
 
 
 def enter_worker(worker_id: int) -> None:
@@ -83,6 +86,7 @@ def enter_worker(worker_id: int) -> None:
     slots = state.slots
     slots[page.S_ROLE] = page.ROLE_LOADER_WORKER
     slots[page.S_WORKER_INDEX] = worker_id
+    mirror.phase = page.OTHER
     slots[LANE] = monotonic_ns() & KEEP
     state.undecided = False
 

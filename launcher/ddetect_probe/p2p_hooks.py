@@ -18,10 +18,11 @@ from time import monotonic_ns
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from ddetect_probe import groups, page, state
-from ddetect_probe.page import COLLECTIVE, P2P, P2P_AT, P2P_WIDTH, S_P2P, S_P2P_NS
+from ddetect_probe.page import COLLECTIVE, P2P, P2P_AT, P2P_WIDTH, S_P2P, pack_open_op, pack_pair
 from ddetect_probe.splice import splice
-from ddetect_probe.state import KEEP, LANE
+from ddetect_probe.state import KEEP, LANE, mirror
 
+COUNT_AT = S_P2P * 8
 WAITING = 6  # offset of the field in its row
 Token = Tuple[int, int, Optional[groups.Known]]  # row or -1, phase before or -1, the group
 
@@ -80,24 +81,20 @@ def _enter(kind: int, group: Any, tag: Any, peer: Any, group_peer: Any) -> Token
 def _open_row(kind: int, found: groups.Known, peer: int, tag: int, phase: int) -> Token:
     slots = state.slots
     now = monotonic_ns()
-    slots[S_P2P] += 1
-    slots[S_P2P_NS] = now
+    mirror.p2p = count = mirror.p2p + 1
+    pack_pair(state.raw, COUNT_AT, count, now)
     before = -1
     if get_ident() == state.main:
-        before = slots[LANE] & 0xFF
+        before = mirror.phase
+        mirror.phase = phase
         slots[LANE] = (now & KEEP) | phase
     try:
         row = P2P_AT + state.free_rows.pop() * P2P_WIDTH
     except IndexError:  # more are open than there are rows
         return (-1, before, found)
-    version = slots[row] | 1
-    slots[row] = version
-    slots[row + 1] = kind
-    slots[row + 2] = peer
-    slots[row + 3] = tag
-    slots[row + 4] = found.number
-    slots[row + 5] = now
-    slots[row + WAITING] = 1  # inside the call the host is blocked on it
+    version = count * 4 + 1  # odd while it is written
+    # waiting: inside the call the host is blocked on it
+    pack_open_op(state.raw, row * 8, version, kind, peer, tag, found.number, now, 1, 0)
     slots[row] = version + 1
     return (row, before, found)
 
@@ -129,16 +126,12 @@ def leave_p2p(token: Optional[Token]) -> None:
     if row >= 0 and state.slots[row + WAITING]:
         _free(row)
     if before >= 0:
+        mirror.phase = before
         state.slots[LANE] = (monotonic_ns() & KEEP) | before
 
 
 def _free(row: int) -> None:
-    slots = state.slots
-    version = slots[row] | 1
-    slots[row] = version
-    slots[row + 1] = 0
-    slots[row + WAITING] = 0
-    slots[row] = version + 1
+    state.slots[row + 1] = 0  # one store: free
     state.free_rows.append((row - P2P_AT) // P2P_WIDTH)
 
 
@@ -171,9 +164,11 @@ class Wait:
             return self._original  # type: ignore[no-any-return]
         if type(work) is self._owner:
             try:
-                waiting = Waiting(self._original, work)
-                waiting.begin(id(work))
-                return waiting
+                found = _rows_of.get(id(work))
+                if (
+                    found is not None or mirror.phase != COLLECTIVE
+                ):  # inside a collective nothing new is to be said
+                    return _begin(self._original, work, found)
             except Exception as error:
                 if not state.ours(error):
                     raise
@@ -185,38 +180,41 @@ class Wait:
 class Waiting(functools.partial):  # type: ignore[type-arg]
     """`work.wait` for the length of one call."""
 
-    __slots__ = ("before", "row", "written")
+    __slots__ = ("before", "phase", "row")
 
-    before: int
-    row: int
-    written: int
-
-    def begin(self, key: int) -> None:
-        """Note that the host is about to wait for this work."""
-        slots = state.slots
-        found = _rows_of.get(key)
-        if found is None:
-            self.row = -1
-            phase = COLLECTIVE
-        else:
-            self.row = found[0]
-            slots[self.row + WAITING] = 1
-            phase = P2P
-        if get_ident() == state.main:
-            self.before = slots[LANE] & 0xFF
-            self.written = slots[LANE] = (monotonic_ns() & KEEP) | phase
-        else:
-            self.before = -1
+    before: int  # the phase before, -1 on another thread
+    phase: int  # the one we wrote
+    row: int  # -1 for a collective
 
     def __del__(self) -> None:
         try:
-            slots = state.slots
             if self.row >= 0:
                 found = _rows_of.pop(id(self.args[0]), None)
                 if found is not None:
                     _free(found[0])
             # A lane that says something else by now belongs to somebody else (`wait` was kept, not called).
-            if self.before >= 0 and slots[LANE] == self.written:
-                slots[LANE] = (monotonic_ns() & KEEP) | self.before
+            before = self.before
+            if before >= 0 and mirror.phase == self.phase:
+                mirror.phase = before
+                state.slots[LANE] = (monotonic_ns() & KEEP) | before
         except Exception:
             state.broken("Work.wait")
+
+
+def _begin(original: Any, work: Any, found: Optional[Tuple[int, Any]]) -> Waiting:
+    """Note that the host is about to wait for this work."""
+    waiting = Waiting(original, work)
+    if found is None:
+        waiting.row = -1
+        waiting.phase = phase = COLLECTIVE
+    else:
+        waiting.row = row = found[0]
+        waiting.phase = phase = P2P
+        state.slots[row + WAITING] = 1
+    if get_ident() == state.main:
+        waiting.before = mirror.phase
+        mirror.phase = phase
+        state.slots[LANE] = (monotonic_ns() & KEEP) | phase
+    else:
+        waiting.before = -1
+    return waiting

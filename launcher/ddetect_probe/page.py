@@ -81,6 +81,12 @@ def page_name(pid: int, ticks: int) -> str:
     return f"{pid}.{ticks}{SUFFIX}"
 
 
+# A counter and its time, or a call with its (odd) sequence number, in one go: cheaper than slot by slot.
+pack_pair = struct.Struct("<2q").pack_into
+pack_call = struct.Struct("<6q").pack_into
+pack_open_op = struct.Struct("<8q").pack_into
+
+
 class PageWriter:
     """The rank's side. `slots[...] = number` is the whole cost of an event (about 40 ns)."""
 
@@ -108,6 +114,11 @@ class PageWriter:
         ):  # fmt: skip
             slots[slot] = value
         os.rename(unfinished, self.path)  # a reader never sees a half-made page
+
+    @property
+    def raw(self) -> mmap.mmap:
+        """The mapping itself, for `pack_pair` and the like."""
+        return self._map
 
     def lane(self, lane: int, phase: int) -> None:
         """Say what a lane does from now on: one store, which cannot tear."""

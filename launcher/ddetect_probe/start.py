@@ -104,6 +104,7 @@ def _begin(folder: str) -> None:
         state.set_rank(rank, number("WORLD_SIZE"), number("LOCAL_RANK"))
     state.undecided = role == page.ROLE_OTHER
     slots[page.S_RESTART] = max(0, number("TORCHELASTIC_RESTART_COUNT"))
+    state.mirror.phase = page.STARTING
     slots[state.LANE] = (monotonic_ns() & state.KEEP) | page.STARTING
     state.text("script", state.script())
     state.in_child.extend((beat.forget, faulthandler_.again_in_child))

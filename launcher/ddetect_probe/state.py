@@ -11,7 +11,7 @@ import sys
 import threading
 from _thread import get_ident
 from time import monotonic_ns
-from typing import Callable, List, Optional
+from typing import Any, Callable, List, Optional
 
 from ddetect_probe import page
 from ddetect_probe.page import PageWriter
@@ -20,7 +20,8 @@ Slots = memoryview
 
 run_dir: str = ""
 writer: Optional[PageWriter] = None
-slots: Slots = memoryview(bytearray(page.SIZE)).cast("q")
+raw: Any = bytearray(page.SIZE)  # the same memory as `slots`, for struct
+slots: Slots = memoryview(raw).cast("q")
 main: int = threading.main_thread().ident or 0
 user_steps: bool = False  # the user says when a step is done; optimizers no longer count
 undecided: bool = False  # no RANK and no process group yet: the first batch or step makes it rank 0 of 1
@@ -28,21 +29,34 @@ free_rows: List[int] = []
 in_child: List[Callable[[], None]] = []  # run in a forked child, after it has its own page
 _broken: List[str] = []
 
+
+class Mirror:
+    """What the page says last, kept in Python too: reading a slot back costs more than reading this."""
+
+    __slots__ = ("batches", "calls", "fetches", "p2p", "phase", "steps")
+
+    def __init__(self) -> None:
+        self.phase = self.batches = self.calls = self.fetches = self.p2p = self.steps = 0
+
+
+mirror = Mirror()
 LANE = page.LANES_AT
 KEEP = ~0xFF
 
 
 def open_page(folder: str, role: int) -> None:
     """Give this process a page of its own; without room for one, plain memory."""
-    global run_dir, writer, slots, main
+    global run_dir, writer, raw, slots, main
     run_dir = folder
     main = threading.main_thread().ident or get_ident()
     try:
         writer = PageWriter(os.path.join(folder, "pages"), role)
-        slots = writer.slots
+        raw, slots = writer.raw, writer.slots
     except (OSError, ValueError):
         writer = None
-        slots = memoryview(bytearray(page.SIZE)).cast("q")
+        raw = bytearray(page.SIZE)
+        slots = memoryview(raw).cast("q")
+    mirror.__init__()  # type: ignore[misc]
     free_rows[:] = range(page.P2P_ROWS)
 
 
@@ -72,14 +86,16 @@ def enter_phase(phase: int) -> int:
     """Put the main thread's lane into a phase; returns what `leave_phase` needs, -1 on another thread."""
     if get_ident() != main:
         return -1
-    before = slots[LANE]
+    before = mirror.phase
+    mirror.phase = phase
     slots[LANE] = (monotonic_ns() & KEEP) | phase
-    return before & 0xFF
+    return before
 
 
 def leave_phase(before: int) -> None:
     """Put the lane back into the phase it had."""
     if before >= 0:
+        mirror.phase = before
         slots[LANE] = (monotonic_ns() & KEEP) | before
 
 
@@ -87,7 +103,8 @@ def user_step() -> None:
     """Count a step because the user said so."""
     global user_steps
     user_steps = True
-    slots[page.S_STEPS] += 1
+    mirror.steps += 1
+    slots[page.S_STEPS] = mirror.steps
     slots[page.S_STEP_NS] = monotonic_ns()
 
 
@@ -100,6 +117,7 @@ def mark_exit(how: int) -> None:
 
 def mark_exiting() -> None:
     """The interpreter begins to shut down; threads that are still joined show as EXITING."""
+    mirror.phase = page.EXITING
     slots[LANE] = (monotonic_ns() & KEEP) | page.EXITING
 
 

@@ -12,8 +12,10 @@ from time import monotonic_ns
 from typing import Any, Callable, List, Tuple
 
 from ddetect_probe import state
-from ddetect_probe.page import OPTIMIZER, OTHER, S_STEP_NS, S_STEPS, STARTING
-from ddetect_probe.state import KEEP, LANE
+from ddetect_probe.page import OPTIMIZER, OTHER, S_STEPS, STARTING, pack_pair
+from ddetect_probe.state import KEEP, LANE, mirror
+
+STEPS_AT = S_STEPS * 8
 
 _before: List[int] = []
 _handles: List[Any] = []
@@ -29,9 +31,9 @@ def make_hooks(is_compiling: Callable[[], bool]) -> Tuple[Hook, Hook]:
             return
         try:
             if get_ident() == state.main:
-                slots = state.slots
-                _before.append(slots[LANE] & 0xFF)
-                slots[LANE] = (monotonic_ns() & KEEP) | OPTIMIZER
+                _before.append(mirror.phase)
+                mirror.phase = OPTIMIZER
+                state.slots[LANE] = (monotonic_ns() & KEEP) | OPTIMIZER
         except Exception as error:
             switch_off(error)
 
@@ -39,11 +41,10 @@ def make_hooks(is_compiling: Callable[[], bool]) -> Tuple[Hook, Hook]:
         if is_compiling():
             return
         try:
-            slots = state.slots
             now = monotonic_ns()
             if not state.user_steps:
-                slots[S_STEPS] += 1
-                slots[S_STEP_NS] = now
+                mirror.steps = steps = mirror.steps + 1
+                pack_pair(state.raw, STEPS_AT, steps, now)
             if state.undecided:
                 state.decide_alone()
             if get_ident() == state.main:
@@ -55,7 +56,8 @@ def make_hooks(is_compiling: Callable[[], bool]) -> Tuple[Hook, Hook]:
                     OPTIMIZER,
                 ):  # it trains: it has started, with a process group or without
                     phase = OTHER
-                slots[LANE] = (now & KEEP) | phase
+                mirror.phase = phase
+                state.slots[LANE] = (now & KEEP) | phase
         except Exception as error:
             switch_off(error)
 

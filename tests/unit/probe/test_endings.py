@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from ddetect_probe import page
+
+from tests.unit.probe.conftest import Job
+
+RAISES = """
+import torch, sys
+
+def read_shard(name):
+    raise ValueError("bad shard " + name)
+
+def main():
+    sys.stdout.write("begin\\n")
+    read_shard("x7")
+
+main()
+"""
+
+
+def await_page(job: Job, pid: int) -> page.Page:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if list((job.run / "pages").glob(f"{pid}.*.page")):
+            return job.page_of(pid)
+        time.sleep(0.01)
+    raise AssertionError("no page appeared")
+
+
+def test_uncaught_exception_is_in_the_page_and_printed_as_ever(job: Job, fake_torch: str) -> None:
+    """Type, message and the user's innermost line are kept; stdout, stderr and exit code are unchanged."""
+    program = job.write("train.py", RAISES)
+
+    plain = job.finish(program, probe=False, path=fake_torch, RANK="0")
+    watched = job.finish(program, path=fake_torch, RANK="0")
+
+    assert (watched.returncode, watched.stdout, watched.stderr) == (
+        plain.returncode,
+        plain.stdout,
+        plain.stderr,
+    )
+    (seen,) = job.pages()
+    assert seen.exception() == {
+        "type": "ValueError",
+        "message": "bad shard x7",
+        "function": "read_shard",
+        "file": str(program),
+        "line": 5,
+    }
+    assert seen.header()[page.S_EXIT] == page.RAISED
+
+
+def test_exception_in_a_thread_is_kept_but_is_no_exit(job: Job, fake_torch: str) -> None:
+    """The process lives on after a thread's exception, and the page says both."""
+    program = job.write(
+        "train.py",
+        "import threading, torch\n"
+        "def work():\n    raise KeyError('lost')\n"
+        "t = threading.Thread(target=work)\nt.start()\nt.join()\n",
+    )
+
+    plain = job.finish(program, probe=False, path=fake_torch)
+    watched = job.finish(program, path=fake_torch)
+
+    assert watched.stderr == plain.stderr
+    (seen,) = job.pages()
+    assert (seen.exception() or {})["type"] == "KeyError"
+    assert seen.header()[page.S_EXIT] == page.EXITED
+
+
+def test_thread_that_holds_up_the_exit_shows_as_exiting(job: Job, fake_torch: str) -> None:
+    """Main is done, a non-daemon thread is not: the page says EXITING while Python waits for it."""
+    program = job.write(
+        "train.py",
+        "import sys, threading, torch\nthreading.Thread(target=sys.stdin.read).start()\nprint('ready', flush=True)\n",
+    )
+    process = job.start(program, path=fake_torch, RANK="0")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    seen = await_page(job, process.pid)
+
+    deadline = time.monotonic() + 30
+    while seen.lanes()[0][0] != page.EXITING and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    assert seen.lanes()[0][0] == page.EXITING
+    assert seen.header()[page.S_EXIT] == page.ALIVE
+    process.communicate("", timeout=30)
+    assert seen.header()[page.S_EXIT] == page.EXITED
+
+
+FORKS = """
+import os, sys, torch
+child = os.fork()
+if child == 0:
+    sys.stdin.read()
+    os._exit(0)
+print(child, flush=True)
+os.waitpid(child, 0)
+"""
+
+
+def test_forked_child_has_a_page_of_its_own(job: Job, fake_torch: str) -> None:
+    """Same rank, role child, parent named, no tick; the parent's page is untouched."""
+    process = job.start(job.write("train.py", FORKS), path=fake_torch, RANK="5", WORLD_SIZE="8")
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+
+    header = await_page(job, child).header()
+
+    assert (header[page.S_ROLE], header[page.S_RANK]) == (page.ROLE_CHILD, 5)
+    assert (header[page.S_PID], header[page.S_PARENT]) == (child, process.pid)
+    assert header[page.S_TICKS] == 0
+    assert job.page_of(process.pid).header()[page.S_ROLE] == page.ROLE_RANK
+    assert process.communicate("", timeout=30)[1] == ""
+
+
+STANDS = "import sys, torch\nprint('ready', flush=True)\nsys.stdin.read()\n"
+
+
+def test_fault_signal_writes_stacks_to_the_file_and_the_job_goes_on(job: Job, fake_torch: str) -> None:
+    """Where ptrace is forbidden, the registered signal is the way to a stack."""
+    process = job.start(job.write("train.py", STANDS), path=fake_torch, RANK="0")
+    assert process.stdout is not None
+    process.stdout.readline()
+    number = await_page(job, process.pid).header()[page.S_FAULT_SIGNAL]
+    assert number > 0
+
+    os.kill(process.pid, number)
+
+    written = job.run / "fault" / f"{process.pid}.fault"
+    deadline = time.monotonic() + 30
+    while "train.py" not in written.read_text() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "train.py" in written.read_text()
+    assert process.communicate("", timeout=30)[1] == ""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "taken", ["signal.signal(signal.SIGUSR1, signal.SIG_IGN)", "faulthandler.register(signal.SIGUSR1)"]
+)
+def test_signal_that_is_taken_is_left_alone(job: Job, fake_torch: str, taken: str) -> None:
+    """Whoever was there first keeps the signal, whether in Python or in C."""
+    program = job.write("train.py", f"import faulthandler, signal\n{taken}\nimport torch\n")
+
+    done = job.finish(program, path=fake_torch, DDETECT_FAULT_SIGNAL="USR1")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    (seen,) = job.pages()
+    assert seen.header()[page.S_FAULT_SIGNAL] == 0
+
+
+def test_chosen_signal_is_the_one_registered(job: Job, fake_torch: str) -> None:
+    """DDETECT_FAULT_SIGNAL takes a name or a number."""
+    job.finish(job.write("train.py", "import torch"), path=fake_torch, DDETECT_FAULT_SIGNAL="USR2")
+
+    (seen,) = job.pages()
+    assert seen.header()[page.S_FAULT_SIGNAL] == signal.SIGUSR2
+
+
+def test_killed_process_leaves_its_page(job: Job, fake_torch: str) -> None:
+    """After a SIGKILL the page is the last word: alive, with the phase it was in."""
+    process = job.start(job.write("train.py", STANDS), path=fake_torch, RANK="0")
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.kill()
+    process.wait()
+
+    seen = job.page_of(process.pid)
+
+    assert (seen.header()[page.S_EXIT], seen.lanes()[0][0]) == (page.ALIVE, page.STARTING)
+    assert Path(seen.path).exists()

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from ddetect_probe import page
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    """Slots, lanes, rows and texts come out as they went in."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    writer.slots[page.S_STEPS] = 7
+    writer.lane(0, page.DATA)
+    writer.row(page.P2P_AT, (page.SEND, 3, 0, 1, 55, 1, 0))
+    writer.row(page.CALLS_AT, (1, 0, 12, 2, 0))
+    writer.text("groups", '[[0,"0","default_pg","gloo","0-3"]]')
+
+    seen = page.Page(writer.path)
+
+    assert seen.header()[page.S_STEPS] == 7
+    assert seen.lanes()[0][0] == page.DATA
+    assert seen.open_ops() == [page.OpenOp(page.SEND, 3, 0, 1, 55, True)]
+    assert seen.calls() == [page.Call("broadcast", 0, 12, 2, "")]
+    assert seen.groups() == [page.GroupText(0, "0", "default_pg", "gloo", "0-3")]
+
+
+def test_row_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    """An odd sequence counter means torn: the reader says nothing rather than something wrong."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    writer.row(page.P2P_AT, (page.SEND, 3, 0, 1, 55, 1, 0))
+    seen = page.Page(writer.path)
+    assert seen.open_ops()
+
+    writer.slots[page.P2P_AT] |= 1
+
+    assert seen.open_ops() == []
+
+
+def test_text_that_is_being_written_is_empty(tmp_path: Path) -> None:
+    """A torn text reads as none."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    writer.text("script", "train.py")
+    seen = page.Page(writer.path)
+    assert seen.script() == "train.py"
+
+    writer.slots[page._TEXTS["script"][0] // 8] |= 1
+
+    assert seen.script() == ""
+
+
+def test_long_text_is_cut_and_says_so(tmp_path: Path) -> None:
+    """No text runs into the next one."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    writer.text("script", "after")
+
+    assert writer.text("mailbox", "x" * 9000) is False
+    assert page.Page(writer.path).script() == "after"
+
+
+def test_file_of_zeros_is_refused(tmp_path: Path) -> None:
+    """A file without the magic is not a page."""
+    path = tmp_path / "1.2.page"
+    path.write_bytes(bytes(page.SIZE))
+
+    with pytest.raises(page.BadPage, match="not a ddetect page"):
+        page.Page(str(path))
+
+
+def test_short_file_is_refused(tmp_path: Path) -> None:
+    """A page cut short must not be mapped: reading it would end in SIGBUS."""
+    path = tmp_path / "1.2.page"
+    path.write_bytes(struct.pack("<q", page.MAGIC))
+
+    with pytest.raises(page.BadPage, match="too short"):
+        page.Page(str(path))
+
+
+def test_newer_layout_is_refused_with_both_numbers(tmp_path: Path) -> None:
+    """A page of a newer ddetect is named as such, not misread."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    writer.slots[page.S_LAYOUT] = page.LAYOUT + 1
+
+    with pytest.raises(page.BadPage, match=f"layout {page.LAYOUT + 1}.*reads {page.LAYOUT}"):
+        page.Page(writer.path)
+
+
+def test_mail_reaches_the_writer(tmp_path: Path) -> None:
+    """The mailbox is the one way back into the rank."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+
+    page.write_mail(writer.path, "wake up")
+
+    assert writer.read_text("mailbox") == "wake up"
+
+
+def test_missing_folder_is_an_os_error(tmp_path: Path) -> None:
+    """No folder, no page: the caller is told at once."""
+    with pytest.raises(FileNotFoundError):
+        page.PageWriter(str(tmp_path / "gone"), page.ROLE_RANK)
+
+
+def test_full_disk_is_an_error_and_never_a_signal(tmp_path: Path) -> None:
+    """Without room the page is refused when it is made, and leaves nothing behind."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(disk)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if mounted.returncode:
+        pytest.skip(f"NOT TESTED, a full disk: mounting a tmpfs needs root ({mounted.stderr.strip()})")
+    try:
+        with pytest.raises(OSError, match="No space left") as refused:
+            page.PageWriter(str(disk), page.ROLE_RANK)
+
+        assert refused.value.errno == errno.ENOSPC
+        assert os.listdir(disk) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
