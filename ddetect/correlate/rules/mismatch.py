@@ -97,7 +97,8 @@ def _fill_unknown(keys: list[tuple[Slot, Key]]) -> list[tuple[Slot, Key]]:
 def _finding(scene: Scene, wait: Wait, sides: list[tuple[Key, list[Slot]]]) -> Finding:
     tie = len(sides[0][1]) == len(sides[1][1])
     named = sides if tie else sides[1:]
-    if tie and wait.blind:
+    untold = wait.standing is not None and sum(len(rows) for _, rows in sides) < len(wait.standing.members)
+    if tie and untold:
         named = []  # the ranks that could not be read would decide it
     differ = [name for at, name in enumerate(_NAMES) if len({key[at] for key, _ in sides}) > 1]
     culprits = []
@@ -119,7 +120,7 @@ def _finding(scene: Scene, wait: Wait, sides: list[tuple[Key, list[Slot]]]) -> F
     says = f"ranks disagree on the {', '.join(differ)} of #{wait.seq}{group}: {'; '.join(shown[::-1])}"
     return Finding(
         Precedence.MISMATCH, Status.HANG, Cause.COLLECTIVE_MISMATCH, Proof.STRUCTURAL,
-        confidence.times(confidence.MISMATCH, *[confidence.TIE] * tie, *[confidence.DOUBTFUL] * bool(wait.blind)),
+        confidence.times(confidence.MISMATCH, *[confidence.TIE] * tie, *[confidence.DOUBTFUL] * untold),
         says, tuple(culprits), (*shown, *wait_lines(wait)), weight=-float(wait.seq or 0),
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Snapshots as sentences: `scene(all_reduce=[0, 1, 3], loader=[2])`.
 
-Each rank gets a stack, a page, a recorder and a pid (4000 + 10 * rank); loader workers have pid 4001 + 10 * rank + index.
+Each rank gets a stack, a page, a recorder and a pid (4000 + 10 * rank; its loader workers 4001 + 10 * rank + index).
 A keyword is either an operation that ranks are blocked in, or what a rank does instead (see DOINGS).
 """
 
@@ -13,9 +13,28 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ddetect.model import (
-    UNKNOWN, Beats, Departure, Frame, Gone, Group, OpenP2P, Ops, OpState, P2PKind, Phase, Progress, Role, Roster, Sample,
-    Settings, Sighting, Signature, Snapshot, Thread, Unread,
-)  # fmt: skip
+    UNKNOWN,
+    Beats,
+    Departure,
+    Frame,
+    Gone,
+    Group,
+    OpenP2P,
+    Ops,
+    OpState,
+    P2PKind,
+    Phase,
+    Progress,
+    Role,
+    Roster,
+    Sample,
+    Settings,
+    Sighting,
+    Signature,
+    Snapshot,
+    Thread,
+    Unread,
+)
 
 SITE = "/venv/lib/python3.11/site-packages"
 LIB = "/usr/lib/python3.11"
@@ -51,18 +70,27 @@ def sighting(*threads: Thread, state: str = "S", unread: str = "") -> Sighting:
 FUTEX = {"wchan": "futex_do_wait", "syscall": "futex"}
 SLEEPS = {"wchan": "hrtimer_nanosleep", "syscall": "clock_nanosleep"}
 CONSUMER = (
-    f"wait {LIB}/threading.py:324", f"get {LIB}/queue.py:180", f"_try_get_data {LOADER}:1275", f"_get_data {LOADER}:1400",
-    f"_next_data {LOADER}:1440", f"__next__ {LOADER}:733", f"next_ {PROBE}:10", *TRAIN,
-)  # fmt: skip
+    f"wait {LIB}/threading.py:324",
+    f"get {LIB}/queue.py:180",
+    f"_try_get_data {LOADER}:1275",
+    f"_get_data {LOADER}:1400",
+    f"_next_data {LOADER}:1440",
+    f"__next__ {LOADER}:733",
+    f"next_ {PROBE}:10",
+    *TRAIN,
+)
 WORKER = f"{SITE}/torch/utils/data/_utils/worker.py"
 FETCH = f"fetch {SITE}/torch/utils/data/_utils/fetch.py:54"
 IDLE_WORKER = sighting(
     thread(
-        f"select {LIB}/selectors.py:415", f"wait {LIB}/multiprocessing/connection.py:947",
-        f"poll {LIB}/multiprocessing/connection.py:257", f"get {LIB}/multiprocessing/queues.py:113", f"_worker_loop {WORKER}:275",
+        f"select {LIB}/selectors.py:415",
+        f"wait {LIB}/multiprocessing/connection.py:947",
+        f"poll {LIB}/multiprocessing/connection.py:257",
+        f"get {LIB}/multiprocessing/queues.py:113",
+        f"_worker_loop {WORKER}:275",
         *CONSUMER[-2:],
     )
-)  # fmt: skip
+)
 STUCK_WORKER = sighting(
     thread(
         "read_shard /job/dataset.py:88",
@@ -99,7 +127,16 @@ class Doing:
 DOINGS: dict[str, Doing] = {
     "loader": Doing(sighting(thread(*CONSUMER, **FUTEX)), Phase.DATA, (IDLE_WORKER, STUCK_WORKER)),
     "fetch": Doing(
-        sighting(thread("read_shard /job/dataset.py:88", FETCH, f"_next_data {LOADER}:780", f"__next__ {LOADER}:733", *TRAIN, **SLEEPS)),
+        sighting(
+            thread(
+                "read_shard /job/dataset.py:88",
+                FETCH,
+                f"_next_data {LOADER}:780",
+                f"__next__ {LOADER}:733",
+                *TRAIN,
+                **SLEEPS,
+            )
+        ),
         Phase.DATA,
     ),
     "asleep": Doing(sighting(thread("evaluate /job/train.py:55", *TRAIN, **SLEEPS))),
@@ -107,47 +144,130 @@ DOINGS: dict[str, Doing] = {
     "pdb": Doing(
         sighting(
             thread(
-                f"cmdloop {LIB}/cmd.py:126", f"_cmdloop {LIB}/pdb.py:359", f"interaction {LIB}/pdb.py:431",
-                f"user_line {LIB}/pdb.py:330", "inspect_batch /job/train.py:66", *TRAIN,
+                f"cmdloop {LIB}/cmd.py:126",
+                f"_cmdloop {LIB}/pdb.py:359",
+                f"interaction {LIB}/pdb.py:431",
+                f"user_line {LIB}/pdb.py:330",
+                "inspect_batch /job/train.py:66",
+                *TRAIN,
             )
         )
     ),
-    "input": Doing(sighting(thread("ask /job/train.py:70", *TRAIN, syscall="read", target="/dev/pts/3", wchan="wait_woken"))),
-    "lock": Doing(
+    "input": Doing(
         sighting(
-            thread("take /job/cache.py:12", *TRAIN, **FUTEX, native=("__futex_wait", "PyThread_acquire_lock_timed", "lock_PyThread_acquire_lock")),
-            thread("refill /job/cache.py:30", "run /usr/lib/python3.11/threading.py:982", main=False, name="refill", **FUTEX),
+            thread("ask /job/train.py:70", *TRAIN, syscall="read", target="/dev/pts/3", wchan="wait_woken")
         )
     ),
-    "queue": Doing(sighting(thread(f"wait {LIB}/threading.py:320", f"get {LIB}/queue.py:171", "next_item /job/feed.py:9", *TRAIN, **FUTEX))),
+    "lock": Doing(
+        sighting(
+            thread(
+                "take /job/cache.py:12",
+                *TRAIN,
+                **FUTEX,
+                native=("__futex_wait", "PyThread_acquire_lock_timed", "lock_PyThread_acquire_lock"),
+            ),
+            thread(
+                "refill /job/cache.py:30",
+                "run /usr/lib/python3.11/threading.py:982",
+                main=False,
+                name="refill",
+                **FUTEX,
+            ),
+        )
+    ),
+    "queue": Doing(
+        sighting(
+            thread(
+                f"wait {LIB}/threading.py:320",
+                f"get {LIB}/queue.py:171",
+                "next_item /job/feed.py:9",
+                *TRAIN,
+                **FUTEX,
+            )
+        )
+    ),
     "futex": Doing(sighting(thread("take /job/cache.py:12", *TRAIN, **FUTEX))),
-    "gil": Doing(sighting(thread("crunch /job/native.py:21", *TRAIN, owns_gil=True, **SLEEPS)), tick_age_s=9.0),
+    "gil": Doing(
+        sighting(thread("crunch /job/native.py:21", *TRAIN, owns_gil=True, **SLEEPS)), tick_age_s=9.0
+    ),
     "stopped": Doing(sighting(thread("train /job/train.py:44", TRAIN[1], state="T"), state="T")),
-    "flock": Doing(sighting(thread("lock_cache /job/cache.py:31", *TRAIN, syscall="flock", target="/data/cache.lock", wchan="locks_lock_inode_wait"))),
-    "fifo": Doing(sighting(thread("read_pipe /job/feed.py:31", *TRAIN, syscall="openat", target="/data/feed.fifo", wchan="wait_for_partner"))),
+    "flock": Doing(
+        sighting(
+            thread(
+                "lock_cache /job/cache.py:31",
+                *TRAIN,
+                syscall="flock",
+                target="/data/cache.lock",
+                wchan="locks_lock_inode_wait",
+            )
+        )
+    ),
+    "fifo": Doing(
+        sighting(
+            thread(
+                "read_pipe /job/feed.py:31",
+                *TRAIN,
+                syscall="openat",
+                target="/data/feed.fifo",
+                wchan="wait_for_partner",
+            )
+        )
+    ),
     "disk": Doing(sighting(thread("save /job/train.py:77", *TRAIN, state="D", wchan="gpfs_wait"), state="D")),
     "http": Doing(
         sighting(
             thread(
-                f"recv_into {LIB}/socket.py:706", f"begin {LIB}/http/client.py:318", f"urlopen {SITE}/urllib3/connectionpool.py:790",
-                "report /job/metrics.py:14", *TRAIN, syscall="recvfrom", target="socket:[77]",
+                f"recv_into {LIB}/socket.py:706",
+                f"begin {LIB}/http/client.py:318",
+                f"urlopen {SITE}/urllib3/connectionpool.py:790",
+                "report /job/metrics.py:14",
+                *TRAIN,
+                syscall="recvfrom",
+                target="socket:[77]",
             )
         )
     ),
-    "leaving": Doing(sighting(thread(f"destroy_process_group {C10D}:2200", "finish /job/train.py:80", TRAIN[1], **FUTEX)), Phase.LEAVING),
+    "leaving": Doing(
+        sighting(thread(f"destroy_process_group {C10D}:2200", "finish /job/train.py:80", TRAIN[1], **FUTEX)),
+        Phase.LEAVING,
+    ),
     "exiting": Doing(sighting(thread(f"_shutdown {LIB}/threading.py:1500", **FUTEX)), Phase.EXITING),
     "starting": Doing(sighting(thread("download /job/prepare.py:5", TRAIN[1], **SLEEPS)), Phase.STARTING),
     "joining": Doing(
-        sighting(thread(f"_new_process_group_helper {C10D}:1900", f"init_process_group {C10D}:1700", "setup /job/train.py:20", **FUTEX)),
+        sighting(
+            thread(
+                f"_new_process_group_helper {C10D}:1900",
+                f"init_process_group {C10D}:1700",
+                "setup /job/train.py:20",
+                **FUTEX,
+            )
+        ),
         Phase.JOINING,
     ),
     "computing": Doing(
-        sighting(thread(f"_engine_run_backward {SITE}/torch/autograd/graph.py:865", f"backward {SITE}/torch/_tensor.py:625", *TRAIN, state="R", active=True))
+        sighting(
+            thread(
+                f"_engine_run_backward {SITE}/torch/autograd/graph.py:865",
+                f"backward {SITE}/torch/_tensor.py:625",
+                *TRAIN,
+                state="R",
+                active=True,
+            )
+        )
     ),
     "item": Doing(sighting(thread("log_loss /job/train.py:61", *TRAIN, state="R", active=True))),
-    "building": Doing(sighting(thread(f"_compile_to_module {SITE}/torch/_inductor/graph.py:2000", f"compile_fx {SITE}/torch/_inductor/compile_fx.py:10", *TRAIN, **FUTEX))),
+    "building": Doing(
+        sighting(
+            thread(
+                f"_compile_to_module {SITE}/torch/_inductor/graph.py:2000",
+                f"compile_fx {SITE}/torch/_inductor/compile_fx.py:10",
+                *TRAIN,
+                **FUTEX,
+            )
+        )
+    ),
     "unread": Doing(sighting(unread="py-spy: permission denied")),
-}  # fmt: skip
+}
 
 
 @dataclass
@@ -186,9 +306,16 @@ class Builder:
         return row
 
     def enters(
-        self, rank: int, op: str, *, group: int = 0, seq: int | None = None, look: Sighting | None = None,
-        signature: Signature | None = None, state: OpState = OpState.ENQUEUED,
-    ) -> None:  # fmt: skip
+        self,
+        rank: int,
+        op: str,
+        *,
+        group: int = 0,
+        seq: int | None = None,
+        look: Sighting | None = None,
+        signature: Signature | None = None,
+        state: OpState = OpState.ENQUEUED,
+    ) -> None:
         """The rank is blocked in an operation."""
         number = self.seq if seq is None else seq
         if rank not in self.rows:
@@ -209,12 +336,20 @@ class Builder:
         count = len(order)
         roster = Roster(order, [0] * count, [0] * count, pids, pids, ("node-0",))
         beats = Beats(
-            step=[100] * count, step_age_s=[self.age_s] * count, batch=[100] * count, calls=[9] * count,
-            collectives=[0] * count, activity_age_s=[self.age_s] * count, phase=[row.phase for row in rows],
-            phase_age_s=[self.age_s] * count, tick_age_s=[row.tick_age_s for row in rows],
-            state=[ord(row.look.state[:1] or "S") for row in rows], cpu_s=[1.0] * count, io_bytes=[1000] * count,
+            step=[100] * count,
+            step_age_s=[self.age_s] * count,
+            batch=[100] * count,
+            calls=[9] * count,
+            collectives=[0] * count,
+            activity_age_s=[self.age_s] * count,
+            phase=[row.phase for row in rows],
+            phase_age_s=[self.age_s] * count,
+            tick_age_s=[row.tick_age_s for row in rows],
+            state=[ord(row.look.state[:1] or "S") for row in rows],
+            cpu_s=[1.0] * count,
+            io_bytes=[1000] * count,
             has_page=[int(row.phase != UNKNOWN) for row in rows],
-        )  # fmt: skip
+        )
         progress = [
             (
                 rank,
@@ -229,23 +364,44 @@ class Builder:
         ]
         signatures = list(dict.fromkeys(op[3] for op in self.ops))
         snapshot = Snapshot(
-            job="test", world_size=self.world, stalled_for_s=self.age_s, roster=roster, beats=beats,
-            samples=tuple(self._sample(order) for _ in range(self.looks)), groups=tuple(self.groups), signatures=tuple(signatures),
+            job="test",
+            world_size=self.world,
+            stalled_for_s=self.age_s,
+            roster=roster,
+            beats=beats,
+            samples=tuple(self._sample(order) for _ in range(self.looks)),
+            groups=tuple(self.groups),
+            signatures=tuple(signatures),
             progress=Progress(
-                rank=[p[0] for p in progress], group=[p[1] for p in progress], enqueued=[p[2] for p in progress],
-                started=[0] * len(progress), completed=[p[3] for p in progress], oldest_open=[p[4] for p in progress],
+                rank=[p[0] for p in progress],
+                group=[p[1] for p in progress],
+                enqueued=[p[2] for p in progress],
+                started=[0] * len(progress),
+                completed=[p[3] for p in progress],
+                oldest_open=[p[4] for p in progress],
                 first_kept=[1] * len(progress),
             ),
             ops=Ops(
-                rank=[o[0] for o in self.ops], group=[o[1] for o in self.ops], seq=[o[2] for o in self.ops],
-                signature=[signatures.index(o[3]) for o in self.ops], state=[o[4] for o in self.ops], frame=[UNKNOWN] * len(self.ops),
+                rank=[o[0] for o in self.ops],
+                group=[o[1] for o in self.ops],
+                seq=[o[2] for o in self.ops],
+                signature=[signatures.index(o[3]) for o in self.ops],
+                state=[o[4] for o in self.ops],
+                frame=[UNKNOWN] * len(self.ops),
             ),
             p2p=OpenP2P(
-                rank=[p[0] for p in self.p2p], kind=[p[1] for p in self.p2p], peer=[p[2] for p in self.p2p], tag=[0] * len(self.p2p),
-                group=[p[3] for p in self.p2p], waiting=[p[4] for p in self.p2p], age_s=[8.0] * len(self.p2p),
+                rank=[p[0] for p in self.p2p],
+                kind=[p[1] for p in self.p2p],
+                peer=[p[2] for p in self.p2p],
+                tag=[0] * len(self.p2p),
+                group=[p[3] for p in self.p2p],
+                waiting=[p[4] for p in self.p2p],
+                age_s=[8.0] * len(self.p2p),
             ),
-            gone=tuple(self.gone), unread=tuple(self.unread), settings=Settings(),
-        )  # fmt: skip
+            gone=tuple(self.gone),
+            unread=tuple(self.unread),
+            settings=Settings(),
+        )
         return replace(snapshot, **more)  # type: ignore[arg-type]
 
     def _done(self, row: Row, group: int) -> int:

@@ -1,0 +1,296 @@
+"""Mismatches, circles, and operations that everyone entered: nobody is asleep, and yet nobody moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ddetect.correlate.judge import judge
+from ddetect.model import (
+    Cause,
+    Frame,
+    Group,
+    Ops,
+    OpState,
+    P2PKind,
+    Phase,
+    Proof,
+    Signature,
+    Snapshot,
+    Status,
+)
+from tests.unit.correlate.scenes import DOINGS, Row, build, in_call, scene, without_progress
+
+PLAIN = Signature("all_reduce", "[[16, 4]]", "[Float]", "[[16, 4]]", "[Float]", reduce_op="SUM")
+
+
+def disagreeing(*signatures: Signature) -> Snapshot:
+    builder = build(len(signatures))
+    for rank, signature in enumerate(signatures):
+        builder.enters(rank, signature.op, signature=signature)
+    return builder.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("other", "word"),
+    [
+        (Signature("barrier"), "op"),
+        (Signature("broadcast", "[[16, 4]]", "[Float]", root=0), "op"),
+        (replace(PLAIN, in_sizes="[[17, 4]]", out_sizes="[[17, 4]]"), "shape"),
+        (replace(PLAIN, in_dtypes="[Half]", out_dtypes="[Half]"), "dtype"),
+        (replace(PLAIN, reduce_op="MAX"), "reduce op"),
+    ],
+)
+@pytest.mark.parametrize("odd", [0, 2])
+def test_the_rank_with_the_other_call_is_named_and_both_sides_are_shown(odd, other, word):
+    """The fewer are named, whatever their numbers; what both sides called is in the summary."""
+    calls = [PLAIN] * 4
+    calls[odd] = other
+
+    verdict = judge(disagreeing(*calls))
+
+    assert (verdict.status, verdict.cause, verdict.proof) == (
+        Status.HANG,
+        Cause.COLLECTIVE_MISMATCH,
+        Proof.STRUCTURAL,
+    )
+    assert verdict.culprit_ranks == (odd,)
+    assert f"disagree on the {word} of #412" in verdict.summary
+    assert verdict.summary.count(" called ") == 2
+
+
+def test_other_root_is_a_mismatch():
+    """A broadcast from two roots: the rank that believes in its own is named."""
+    leaf = Signature("broadcast", "[[8]]", "[Float]", root=1)
+
+    verdict = judge(disagreeing(leaf, leaf, leaf, replace(leaf, root=3)))
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.COLLECTIVE_MISMATCH, (3,))
+    assert "root" in verdict.summary
+
+
+def test_tie_names_both_sides():
+    """One against one: nobody is the norm."""
+    assert judge(disagreeing(PLAIN, Signature("barrier"))).culprit_ranks == (0, 1)
+
+
+def test_tie_with_an_unread_member_names_nobody():
+    """The rank that could not be read would decide who the fewer are."""
+    snapshot = disagreeing(PLAIN, PLAIN, Signature("barrier"))
+    blind = without_progress(snapshot, 0)
+    samples = tuple(
+        replace(sample, rank=np.where(sample.rank == 0, 1, sample.rank)) for sample in blind.samples
+    )
+    beats = replace(blind.beats, has_page=np.where(blind.roster.rank == 0, 0, 1))
+
+    verdict = judge(replace(blind, samples=samples, beats=beats))
+
+    assert (verdict.cause, verdict.culprits) == (Cause.COLLECTIVE_MISMATCH, ())
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (
+            Signature("all_gather", "[[3]]", "[Float]", "[[3], [5]]", "[Float]"),
+            Signature("all_gather", "[[5]]", "[Float]", "[[3], [5]]", "[Float]"),
+        ),
+        (
+            Signature("reduce_scatter", "[[3], [5]]", "[Float]", "[[3]]", "[Float]"),
+            Signature("reduce_scatter", "[[3], [5]]", "[Float]", "[[5]]", "[Float]"),
+        ),
+        (
+            Signature("all_to_all", "[[3]]", "[Float]", "[[9]]", "[Float]"),
+            Signature("all_to_all", "[[7]]", "[Float]", "[[1]]", "[Float]"),
+        ),
+        (
+            Signature("gather", "[[3]]", "[Float]", "[[3], [3]]", "[Float]", 0),
+            Signature("gather", "[[3]]", "[Float]", "[[]]", "[]", 0),
+        ),
+        (
+            Signature("scatter", "[[3], [3]]", "[Float]", "[[3]]", "[Float]", 0),
+            Signature("scatter", "[[]]", "[]", "[[3]]", "[Float]", 0),
+        ),
+        (Signature("broadcast", "[[3]]", "[Float]", root=0), Signature("broadcast", "[[3]]", "[Float]")),
+        (Signature("barrier", "[[1]]", "[Byte]"), Signature("barrier")),
+        (PLAIN, replace(PLAIN, in_sizes="[[64]]", out_sizes="[[64]]")),
+        (Signature("all_reduce", "[[4]]", "[Float]"), Signature("allreduce", "[[4]]", "[Float]")),
+    ],
+)
+def test_differences_that_the_operation_allows_are_no_mismatch(pair):
+    """Uneven gathers, lists that only a root has, unknown roots and equal element counts are not at fault."""
+    assert judge(disagreeing(*pair)).cause is Cause.ALL_ENTERED_NONE_LEFT
+
+
+def test_never_entered_comes_before_another_signature():
+    """As long as somebody is missing, the mismatch of the others is not what holds them."""
+    builder = build(4)
+    builder.enters(0, "all_reduce")
+    builder.enters(1, "all_reduce")
+    builder.enters(2, "barrier", signature=Signature("barrier"))
+    builder.does(3, "asleep")
+
+    assert judge(builder.snapshot()).culprit_ranks == (3,)
+
+
+def test_rank_that_left_a_mismatched_slot_is_still_named():
+    """Gloo lets the odd root leave; it waits in the next operation, and the line is that of its odd call."""
+    root = Signature("broadcast", "[[8]]", "[Float]", root=0)
+    builder = build(4, seq=7)
+    for rank in (0, 1, 2):
+        builder.enters(rank, "broadcast", signature=root)
+    builder.enters(3, "all_reduce", seq=8)
+    builder.ops.append((3, 0, 7, replace(root, root=3), OpState.COMPLETED))
+    snapshot = builder.snapshot(frames=(Frame("share", "/job/share.py", 3),))
+    at_seven = (snapshot.ops.rank == 3) & (snapshot.ops.seq == 7)
+    columns = {name: getattr(snapshot.ops, name) for name in Ops.__dataclass_fields__}
+    snapshot = replace(snapshot, ops=Ops(**{**columns, "frame": np.where(at_seven, 0, -1)}))
+
+    verdict = judge(snapshot)
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.COLLECTIVE_MISMATCH, (3,))
+    assert verdict.culprits[0].where is not None
+    assert verdict.culprits[0].where.file == "share.py"
+
+
+def test_opposite_group_order_names_the_circle_and_not_those_behind_it():
+    """Ranks 1 and 2 enter two groups in opposite order; 0 and 3 wait for them and are victims."""
+    groups = [
+        Group("gloo", "0", "default_pg", (0, 1, 2, 3)),
+        Group("gloo", "1", "tp", (1, 2)),
+        Group("gloo", "2", "dp", (1, 2)),
+    ]
+    builder = build(4, groups, seq=5)
+    for rank in (0, 3):
+        builder.enters(rank, "all_reduce", seq=6)
+    builder.enters(1, "all_reduce", group=1)
+    builder.enters(2, "all_reduce", group=2)
+    for rank in (1, 2):
+        builder.rows[rank].enqueued[0] = 5
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.proof) == (Cause.GROUP_ORDER_DEADLOCK, Proof.STRUCTURAL)
+    assert verdict.culprit_ranks == (1, 2)
+    assert "tp" in verdict.summary
+    assert "dp" in verdict.summary
+
+
+def exchange(builder, rank: int, kind: P2PKind, peer: int, waiting: int = 1) -> None:
+    builder.p2p.append((rank, kind, peer, 0, waiting))
+    builder.rows.setdefault(rank, Row(in_call("recv" if kind is P2PKind.RECV else "send"), Phase.P2P))
+
+
+@pytest.mark.parametrize("kind", [P2PKind.RECV, P2PKind.SEND])
+@pytest.mark.parametrize("size", [2, 3])
+def test_ring_of_blocking_exchanges_is_a_deadlock(kind, size):
+    """Everyone receives (or sends) first: a circle, all its members named, the rank behind it not."""
+    builder = build(4)
+    for rank in range(size):
+        exchange(builder, rank, kind, (rank + 1) % size)
+    for rank in range(size, 4):
+        builder.enters(rank, "all_reduce")
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.proof) == (Cause.P2P_DEADLOCK, Proof.STRUCTURAL)
+    assert verdict.culprit_ranks == tuple(range(size))
+
+
+def test_receive_posted_early_is_not_a_wait():
+    """Rank 0 has an irecv outstanding and sleeps: it is the culprit, not a member of a circle."""
+    builder = build(2)
+    builder.does(0, "asleep")
+    exchange(builder, 0, P2PKind.RECV, 1, waiting=0)
+    exchange(builder, 1, P2PKind.RECV, 0)
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (0,))
+
+
+def test_send_that_meets_its_receive_is_below_python():
+    """One sends, the other receives, and nothing arrives: the network, and no rank."""
+    builder = build(2)
+    exchange(builder, 0, P2PKind.SEND, 1)
+    exchange(builder, 1, P2PKind.RECV, 0)
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprits) == (Cause.ALL_ENTERED_NONE_LEFT, ())
+
+
+def test_pipeline_of_receives_ends_at_the_first_stage():
+    """A chain of receives leads to the rank that does not send."""
+    builder = build(4)
+    for rank in (1, 2, 3):
+        exchange(builder, rank, P2PKind.RECV, rank - 1)
+    builder.does(0, "loader")
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.DATA_LOADING, (0,))
+
+
+def test_receive_from_anyone_is_not_held_by_one_of_many():
+    """A receive from any source waits for one of many: a rank that is really missed is named before them."""
+    builder = build(4)
+    builder.p2p.append((0, P2PKind.RECV_ANY, -1, 0, 1))
+    builder.rows[0] = Row(in_call("recv"), Phase.P2P)
+    exchange(builder, 1, P2PKind.RECV, 3)
+    builder.does(2, "asleep")
+    builder.does(3, "loader")
+
+    assert judge(builder.snapshot()).culprit_ranks == (3,)
+
+
+def test_monitored_barrier_names_who_does_not_come():
+    """The recorder does not show it; the page's rows do."""
+    builder = build(3)
+    for rank in (0, 2):
+        builder.p2p.append((rank, P2PKind.MONITORED_BARRIER, -1, 0, 1))
+        builder.rows[rank] = Row(in_call("monitored_barrier"), Phase.COLLECTIVE)
+    builder.does(1, "asleep")
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (1,))
+    assert verdict.waiting[0].on == "monitored_barrier"
+
+
+def test_everyone_in_and_none_out_names_no_rank():
+    """All are in the same call with the same signature: below Python, nobody is accused."""
+    verdict = judge(scene(all_reduce=[0, 1, 2, 3]))
+
+    assert (verdict.status, verdict.cause, verdict.proof) == (
+        Status.HANG,
+        Cause.ALL_ENTERED_NONE_LEFT,
+        Proof.TIME,
+    )
+    assert verdict.culprits == ()
+    assert 0.4 < verdict.confidence < 0.8
+
+
+def test_open_operations_in_two_groups_follow_the_stack():
+    """With an async operation open elsewhere, the stack says in which one the host is blocked."""
+    groups = [Group("gloo", "0", "default_pg", (0, 1, 2)), Group("gloo", "1", "side", (0, 2))]
+    builder = build(3, groups, seq=5)
+    builder.enters(0, "all_reduce")
+    builder.enters(0, "broadcast", group=1)
+    builder.enters(2, "all_reduce")
+    builder.does(1, "asleep")
+
+    verdict = judge(builder.snapshot())
+
+    assert verdict.culprit_ranks == (1,)
+    assert [waiting.on for waiting in verdict.waiting] == ["all_reduce"]
+
+
+def test_builder_knows_a_backward_without_an_open_operation_computes():
+    """A rank in backward with nothing open is computing, so it is the one that others wait for."""
+    snapshot = scene(all_reduce=[0, 1], computing=[2])
+    assert DOINGS["computing"].look in snapshot.samples[-1].sightings
+
+    assert judge(snapshot).culprit_ranks == (2,)

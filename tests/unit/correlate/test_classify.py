@@ -1,0 +1,164 @@
+"""Stacks and their meaning, the signature file, and which line is the user's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ddetect.correlate.classify import classify_thread, posture_of
+from ddetect.correlate.kinds import Kind, Posture
+from ddetect.correlate.signatures import default_signatures, parse_signatures, read_signatures
+from ddetect.correlate.where import innermost_user, is_user
+from ddetect.errors import UsageError
+from ddetect.model import Frame, Role
+from tests.unit.correlate.scenes import (
+    C10D,
+    DOINGS,
+    IDLE_WORKER,
+    LIB,
+    SITE,
+    STUCK_WORKER,
+    TRAIN,
+    frames,
+    thread,
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "op"),
+    [
+        ((f"all_reduce {C10D}:1", *TRAIN), Kind.COLLECTIVE, "all_reduce"),
+        ((f"all_gather {C10D}:1", f"all_gather_object {C10D}:2", *TRAIN), Kind.COLLECTIVE, "all_gather"),
+        ((f"recv {C10D}:1", *TRAIN), Kind.P2P, "recv"),
+        (
+            (f"_store_based_barrier {C10D}:1", f"init_process_group {C10D}:2", *TRAIN),
+            Kind.RENDEZVOUS,
+            "init_process_group",
+        ),
+        ((f"_store_based_barrier {C10D}:1", f"new_group {C10D}:2", *TRAIN), Kind.RENDEZVOUS, "new_group"),
+        (
+            (f"_verify_param_shape_across_processes {SITE}/torch/distributed/utils.py:1", *TRAIN),
+            Kind.COLLECTIVE,
+            "all_gather",
+        ),
+        ((f"_engine_run_backward {SITE}/torch/autograd/graph.py:1", *TRAIN), Kind.BACKWARD, ""),
+        (
+            ("hook /job/hooks.py:3", f"_engine_run_backward {SITE}/torch/autograd/graph.py:1", *TRAIN),
+            Kind.USER,
+            "",
+        ),
+        ((f"save {SITE}/torch/serialization.py:1", *TRAIN), Kind.CHECKPOINT, ""),
+        ((f"wait {LIB}/subprocess.py:1264", "convert /job/prep.py:3", *TRAIN), Kind.SUBPROCESS, ""),
+        ((f"join {LIB}/threading.py:1", *TRAIN), Kind.LOCK, ""),
+        ((f"synchronize {SITE}/torch/cuda/__init__.py:1", *TRAIN), Kind.DEVICE_SYNC, ""),
+        ((f"step {SITE}/torch/optim/sgd.py:1", *TRAIN), Kind.OPTIMIZER, ""),
+        (("all_reduce /job/mine.py:4", *TRAIN), Kind.USER, ""),
+    ],
+)
+def test_stack_is_classified(lines, kind, op):
+    """The first signature that fits tells what the thread does."""
+    doing = classify_thread(thread(*lines), default_signatures())
+
+    assert (doing.kind, doing.op) == (kind, op)
+
+
+def test_loader_worker_idle_and_busy_are_told_apart():
+    """An idle worker waits for indices, a busy one is under fetch; the forking parent's frames do not count."""
+    idle = classify_thread(IDLE_WORKER.threads[0], default_signatures(), role=Role.LOADER_WORKER)
+    busy = classify_thread(STUCK_WORKER.threads[0], default_signatures(), role=Role.LOADER_WORKER)
+
+    assert (idle.kind, idle.frame) == (Kind.LOADER_IDLE, None)
+    assert (busy.kind, busy.frame) == (Kind.FETCH, Frame("read_shard", "/job/dataset.py", 88))
+
+
+@pytest.mark.parametrize(
+    ("values", "posture"),
+    [
+        ({"state": "T"}, Posture.STOPPED),
+        ({"state": "D"}, Posture.DISK),
+        ({"state": "R"}, Posture.BUSY),
+        ({"wchan": "hrtimer_nanosleep"}, Posture.ASLEEP),
+        ({"wchan": "futex_wait_queue"}, Posture.FUTEX),
+        ({"syscall": "read", "target": "/data/x.bin"}, Posture.FILE),
+        ({"syscall": "read", "target": "pipe:[12]"}, Posture.PIPE),
+        ({"syscall": "read", "target": "socket:[12]"}, Posture.SOCKET),
+        ({"syscall": "read", "target": "/dev/pts/0"}, Posture.TERMINAL),
+        ({"syscall": "read", "target": "/dev/nvidia0"}, Posture.UNKNOWN),
+        ({"syscall": "flock", "target": "/data/x.lock"}, Posture.FILE),
+        ({"syscall": "wait4"}, Posture.CHILD),
+        ({"syscall": "epoll_wait"}, Posture.POLL),
+    ],
+)
+def test_posture_comes_from_the_kernel(values, posture):
+    """State, system call and wait channel tell how a thread sits."""
+    assert posture_of(thread(*TRAIN, **values), "S") is posture
+
+
+@pytest.mark.parametrize(
+    ("file", "user"),
+    [
+        ("/job/train.py", True),
+        (f"{SITE}/acme_models/layers.py", True),
+        (f"{SITE}/torch/nn/modules/module.py", False),
+        (f"{SITE}/numpy/core/numeric.py", False),
+        ("/usr/lib/python3.11/threading.py", False),
+        ("/root/.pyenv/versions/3.12.1/lib/python3.12/queue.py", False),
+        ("<frozen runpy>", False),
+        ("<stdin>", True),
+        ("threading.py", False),
+        ("torch/autograd/graph.py", False),
+        ("train.py", True),
+        ("/x/site/ddetect_probe/beat.py", False),
+        ("/home/me/torch/train.py", True),
+    ],
+)
+def test_user_code_is_what_no_framework_and_no_standard_library_owns(file, user):
+    """A company's package in site-packages is user code; named frameworks are not."""
+    assert is_user(Frame("f", file, 1), default_signatures().frameworks) is user
+
+
+def test_stack_without_a_user_frame_has_no_where():
+    """Nothing is invented."""
+    assert innermost_user(frames(f"_shutdown {LIB}/threading.py:1"), default_signatures().frameworks) is None
+
+
+def test_signature_file_of_a_user_comes_first(tmp_path):
+    """A user's own rule wins over ours, and a user's framework is no longer user code."""
+    mine = tmp_path / "mine.json"
+    rule = {"kind": "file_io", "function": "^pull$", "file": "acme/blob\\.py$", "at": "innermost"}
+    mine.write_text(json.dumps({"format": 1, "frameworks": ["acme"], "threads": [rule]}))
+
+    doing = classify_thread(thread(f"pull {SITE}/acme/blob.py:3", *TRAIN), read_signatures(str(mine)))
+
+    assert (doing.kind, doing.frame) == (Kind.FILE_IO, Frame("train", "/job/train.py", 40))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"format": 2}',
+        '{"format": 1, "threads": [{"kind": "nap", "function": "x"}]}',
+        '{"format": 1, "threads": [{"kind": "lock", "function": "("}]}',
+        '{"format": 1, "threads": [{"kind": "lock"}]}',
+        '{"format": 1, "threads": [{"kind": "lock", "function": "x", "at": "top"}]}',
+        '{"format": 1, "threads": ["lock"]}',
+    ],
+)
+def test_bad_signature_file_is_a_usage_error_that_names_it(text):
+    """One clear sentence with the file's name."""
+    with pytest.raises(UsageError, match="mine"):
+        parse_signatures(text, "mine")
+
+
+def test_missing_signature_file_is_a_usage_error():
+    """The path is in the message."""
+    with pytest.raises(UsageError, match="/nowhere"):
+        read_signatures("/nowhere/x.json")
+
+
+def test_native_lock_symbols_tell_a_lock():
+    """The builder's lock carries native symbols; they decide."""
+    assert classify_thread(DOINGS["lock"].look.threads[0], default_signatures()).lock is True

@@ -1,0 +1,271 @@
+"""One rank is outside the collective: its own sighting gives the cause, the line and the process."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from ddetect.correlate.judge import judge, wants_native
+from ddetect.model import Cause, Group, Phase, Proof, Sample, Sighting, Signature, Status, Where
+from tests.unit.correlate.scenes import (
+    IDLE_WORKER,
+    SITE,
+    SLEEPS,
+    STUCK_WORKER,
+    TRAIN,
+    build,
+    scene,
+    sighting,
+    thread,
+    without_page,
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "cause", "proof", "function"),
+    [
+        ("loader", Cause.DATA_LOADING, Proof.TIME, "read_shard"),
+        ("fetch", Cause.DATA_LOADING, Proof.TIME, "read_shard"),
+        ("asleep", Cause.USER_CODE, Proof.TIME, "evaluate"),
+        ("spinning", Cause.USER_CODE, Proof.TIME, "spin"),
+        ("pdb", Cause.USER_CODE, Proof.STRUCTURAL, "inspect_batch"),
+        ("input", Cause.USER_CODE, Proof.STRUCTURAL, "ask"),
+        ("http", Cause.USER_CODE, Proof.TIME, "report"),
+        ("lock", Cause.PYTHON_LOCK, Proof.TIME, "take"),
+        ("queue", Cause.PYTHON_LOCK, Proof.TIME, "next_item"),
+        ("futex", Cause.PYTHON_LOCK, Proof.TIME, "take"),
+        ("gil", Cause.GIL_HELD, Proof.TIME, "crunch"),
+        ("stopped", Cause.PROCESS_STOPPED, Proof.STRUCTURAL, "train"),
+        ("flock", Cause.FILE_IO, Proof.TIME, "lock_cache"),
+        ("fifo", Cause.FILE_IO, Proof.TIME, "read_pipe"),
+        ("disk", Cause.FILE_IO, Proof.TIME, "save"),
+        ("building", Cause.BUILDING, Proof.TIME, "train"),
+        ("leaving", Cause.LEFT_EARLY, Proof.STRUCTURAL, "finish"),
+        ("exiting", Cause.LEFT_EARLY, Proof.STRUCTURAL, None),
+        ("computing", Cause.USER_CODE, Proof.TIME, "train"),
+    ],
+)
+@pytest.mark.parametrize("rank", [0, 2, 3])
+def test_rank_outside_the_collective_is_named_with_its_own_reason(rank, what, cause, proof, function):
+    """The rank outside the collective is the culprit, whatever its number and whatever it does."""
+    others = [r for r in range(4) if r != rank]
+
+    verdict = judge(scene(all_reduce=others, **{what: [rank]}))
+
+    assert (verdict.status, verdict.cause, verdict.proof) == (Status.HANG, cause, proof)
+    assert verdict.culprit_ranks == (rank,)
+    assert (verdict.culprits[0].where and verdict.culprits[0].where.function) == function
+    assert verdict.waiting[0].ranks == tuple(others)
+    assert (verdict.waiting[0].on, verdict.waiting[0].seq) == ("all_reduce", 412)
+
+
+def test_stuck_loader_worker_is_named_in_the_sentence_of_the_design():
+    """The summary names the rank, the loader worker, its line, and who waits in what."""
+    verdict = judge(scene(all_reduce=[0, 1, 3], loader=[2]))
+
+    assert verdict.summary == (
+        "rank 2 waits for its DataLoader: loader worker 1 (pid 4022) sleeps in dataset.py:88 read_shard; "
+        "ranks 0-1,3 wait for it in all_reduce #412 of default_pg"
+    )
+    culprit = verdict.culprits[0]
+    assert culprit.process is not None
+    assert (culprit.process.role, culprit.process.index, culprit.process.pid) == ("loader_worker", 1, 4022)
+    assert culprit.where == Where("read_shard", "dataset.py", 88)
+    assert any("/job/dataset.py:88" in line for line in verdict.evidence)
+
+
+def test_two_busy_workers_the_longest_fetch_is_named():
+    """Of two loader workers that fetch, the one that fetches longest holds the batch up."""
+    snapshot = scene(all_reduce=[0], loader=[1])
+    newest = snapshot.samples[-1]
+    columns = {name: getattr(newest, name) for name in Sample.__dataclass_fields__ if name != "sightings"}
+    stuck = newest.sightings.index(STUCK_WORKER)
+    columns["sighting"] = [stuck if i >= 0 else s for i, s in zip(newest.index, newest.sighting, strict=True)]
+    columns["fetching"] = [7 if index >= 0 else -1 for index in newest.index]
+    columns["fetch_age_s"] = [{0: 30.0, 1: 2.0}.get(int(index), math.inf) for index in newest.index]
+    snapshot = replace(snapshot, samples=(Sample(**columns, sightings=newest.sightings),))
+
+    verdict = judge(snapshot)
+
+    assert verdict.culprits[0].process is not None
+    assert verdict.culprits[0].process.index == 0
+
+
+@pytest.mark.parametrize(("state", "cause"), [("T", Cause.PROCESS_STOPPED), ("D", Cause.FILE_IO)])
+def test_loader_worker_held_by_the_kernel_gives_the_cause(state, cause):
+    """A stopped worker is a stopped process, one in D is file I/O; the worker is named, not the rank process."""
+    builder = build(3)
+    builder.enters(0, "all_reduce")
+    builder.enters(2, "all_reduce")
+    row = builder.does(1, "loader")
+    row.workers = (IDLE_WORKER, Sighting(state, (replace(STUCK_WORKER.threads[0], state=state),), "py-spy"))
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (cause, (1,))
+    assert verdict.culprits[0].process is not None
+    assert verdict.culprits[0].process.index == 1
+
+
+def test_idle_workers_are_not_accused():
+    """When every loader worker is idle the rank's own line is shown, with less confidence."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    builder.does(1, "loader").workers = (IDLE_WORKER, IDLE_WORKER)
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprits[0].process) == (Cause.DATA_LOADING, None)
+    assert verdict.culprits[0].where == Where("train", "train.py", 40)
+    assert verdict.confidence < judge(scene(all_reduce=[0], loader=[1])).confidence
+
+
+def test_page_says_data_but_stack_is_unread_is_still_data_loading():
+    """The phase of the page is enough to say data loading."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    builder.does(1, "unread").phase = Phase.DATA
+
+    assert judge(builder.snapshot()).cause is Cause.DATA_LOADING
+
+
+def test_lock_shows_the_other_thread():
+    """Who may hold the lock is in the evidence."""
+    verdict = judge(scene(all_reduce=[0], lock=[1]))
+
+    assert any("refill (/job/cache.py:30)" in line for line in verdict.evidence)
+
+
+def test_gil_owner_alone_proves_nothing():
+    """A thread that owns the GIL while ticks go on is only running."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    builder.does(1, "gil").tick_age_s = 0.3
+
+    assert judge(builder.snapshot()).cause is Cause.USER_CODE
+
+
+def test_lost_tick_alone_proves_nothing():
+    """A tick that stopped without an owner of the GIL (throttling, finalization) is no held GIL."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    builder.does(1, "asleep").tick_age_s = 30.0
+
+    assert judge(builder.snapshot()).cause is Cause.USER_CODE
+
+
+def test_gil_held_by_a_second_thread_names_its_line():
+    """The line named is that of the thread that holds the GIL, even when the main thread sits in a collective."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "gil")
+    holder = thread("hold /job/native.py:7", main=False, name="pool", owns_gil=True)
+    row.look = sighting(thread(f"all_reduce {TRAIN[0].split()[1]}"), holder)
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprits[0].where) == (Cause.GIL_HELD, Where("hold", "native.py", 7))
+
+
+def test_native_stack_without_a_lock_makes_it_user_code():
+    """Asked for, the native stack decides: no Python lock in it, so it is the user's call that waits."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "futex")
+    assert wants_native(builder.snapshot()) == (4010,)
+    row.look = sighting(replace(row.look.threads[0], native=("__futex_wait", "wait_for_codec")))
+
+    assert wants_native(builder.snapshot()) == ()
+    assert judge(builder.snapshot()).cause is Cause.USER_CODE
+
+
+def test_waiters_are_not_asked_for_native_stacks():
+    """A native dump pauses the process: only a culprit is worth it."""
+    assert wants_native(scene(all_reduce=[0, 1], asleep=[2])) == ()
+
+
+def test_ddp_wait_in_backward_is_seen_through_the_recorder():
+    """On gloo a DDP wait shows only `_engine_run_backward`; the open operation says that it waits."""
+    verdict = judge(scene(backward=[0, 1, 3], asleep=[2]))
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (2,))
+    assert verdict.waiting[0].ranks == (0, 1, 3)
+
+
+def test_async_collective_open_while_the_host_sleeps_is_not_a_wait():
+    """An open gloo collective does not excuse a rank that sleeps in the user's code."""
+    builder = build(3, seq=10)
+    builder.enters(0, "all_reduce", seq=11)
+    builder.enters(1, "all_reduce", seq=11)
+    builder.does(2, "asleep")
+    builder.enters(2, "all_reduce", seq=10)
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (2,))
+    assert all(2 not in waiting.ranks for waiting in verdict.waiting)
+
+
+def test_chain_of_waits_ends_at_its_root():
+    """Ranks 0,1 wait for 2, which waits for 3 in another group: 3 is the culprit."""
+    groups = [Group("gloo", "0", "default_pg", (0, 1, 2, 3)), Group("gloo", "1", "tp", (2, 3))]
+    builder = build(4, groups, seq=5)
+    builder.enters(0, "all_reduce", seq=5)
+    builder.enters(1, "all_reduce", seq=5)
+    builder.enters(2, "broadcast", group=1, seq=5)
+    builder.rows[2].enqueued[0] = 4
+    builder.does(3, "loader")
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.DATA_LOADING, (3,))
+    assert {waiting.ranks for waiting in verdict.waiting} == {(0, 1), (2,)}
+
+
+def test_single_process_job_is_its_own_culprit():
+    """With one rank nobody waits; its own sighting speaks."""
+    verdict = judge(scene(world=1, asleep=[0]))
+
+    assert (verdict.status, verdict.cause, verdict.culprit_ranks) == (Status.HANG, Cause.USER_CODE, (0,))
+
+
+def test_all_ranks_stuck_on_the_same_disk_are_all_named():
+    """Nobody waits for anybody and all stand still at the same thing: all are named."""
+    verdict = judge(scene(disk=[0, 1, 2]))
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.FILE_IO, (0, 1, 2))
+
+
+def test_company_package_is_user_code_and_probe_is_not():
+    """The innermost user frame may live in site-packages; a probe frame above it is skipped."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    builder.does(1, "asleep").look = sighting(
+        thread("hook /x/ddetect_probe/torch_.py:1", f"pull {SITE}/acme_data/io.py:9", *TRAIN, **SLEEPS)
+    )
+
+    assert judge(builder.snapshot()).culprits[0].where == Where("pull", "io.py", 9)
+
+
+def test_rooted_operation_accuses_the_root_and_not_the_other_leaves():
+    """A broadcast receiver waits for the root: another leaf that has not come yet is not at fault."""
+    builder = build(4)
+    for rank in (2, 3):
+        builder.enters(rank, "broadcast", signature=Signature("broadcast", "[[4]]", "[Float]", root=1))
+    builder.does(0, "loader")
+    builder.does(1, "asleep")
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (1,))
+
+
+def test_no_page_anywhere_still_names_the_rank():
+    """Without the probe the recorder and the stacks are enough."""
+    snapshot = scene(all_reduce=[0, 1, 3], asleep=[2])
+    for rank in range(4):
+        snapshot = without_page(snapshot, rank)
+
+    assert judge(snapshot).culprit_ranks == (2,)
