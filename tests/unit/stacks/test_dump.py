@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from ddetect.agent.discover import find_children
 from ddetect.host.proc import read_stat, read_tasks
 from ddetect.host.ptrace import why_not
 from ddetect.stacks import dump as module
 from ddetect.stacks.dump import Dump, read_stacks
 from ddetect.stacks.failure import DumpFailed, Kind, explain
 from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
+from ddetect.stacks.parse import Seen
+from ddetect.stacks.pyspy import read_pyspy
 from ddetect.stacks.pystack import read_pystack
 from tests.unit.stacks.targets import running, until
 
@@ -200,3 +204,34 @@ def test_native_stack_names_the_c_function_below_python() -> None:
     main = dump.seen[0].thread
     assert (dump.dumper, main.stack[0].function) == ("py-spy --native", "nap")
     assert any("sleep" in symbol for symbol in main.native)
+
+
+IN_VFORK = """
+import ctypes, time
+def wait_for_child():
+    ctypes.CDLL(None).vfork()
+    time.sleep(600)
+print("ready", flush=True)
+wait_for_child()
+"""
+
+
+def test_process_in_uninterruptible_sleep_is_dumped_and_never_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A blocking dump hangs on a process in D (here: vfork until its child execs): only the other mode is tried."""
+    modes: list[bool] = []
+
+    def noting(pid: int, *, blocking: bool, timeout_s: float) -> tuple[Seen, ...]:
+        modes.append(blocking)
+        return read_pyspy(pid, blocking=blocking, timeout_s=timeout_s)
+
+    monkeypatch.setattr(module, "read_pyspy", noting)
+    with running(IN_VFORK) as child:
+        until(lambda: _states(child.pid) == "D")
+        below = [pid for _, pid, _ in find_children({child.pid}, {child.pid})]
+        try:
+            dump = _dump(child.pid)
+        finally:
+            for pid in below:
+                os.kill(pid, signal.SIGKILL)
+
+    assert (modes, dump.seen[0].thread.stack[0].function) == ([False], "wait_for_child")
