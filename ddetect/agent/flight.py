@@ -14,9 +14,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ddetect.agent.members import Member
 from ddetect.agent.pages import calls_of, groups_of
@@ -89,7 +87,7 @@ class FlightReader:
         told: list[Digest] = []
         for handler in (_GLOO, _NCCL):
             if handler in self._handlers[member.key]:
-                dump: Mapping[str, Any] = json.loads(_request(path, "POST", f"/handler/{handler}"))
+                dump = json.loads(_request(path, "POST", f"/handler/{handler}"))
                 ours = [group for group in known if (group.backend == "nccl") == (handler == _NCCL)]
                 told.append(
                     digest(dump, rank=member.rank, groups=ours, calls=calls, now_unix_ns=time.time_ns())

@@ -87,7 +87,7 @@ class Digest:
 
 
 def digest(
-    dump: Mapping[str, Any],
+    dump: object,
     *,
     rank: int,
     groups: Sequence[Group] = (),
@@ -95,6 +95,8 @@ def digest(
     now_unix_ns: int | None = None,
 ) -> Digest:
     """Digest one rank's dump. Raises ValueError when it is none."""
+    if not isinstance(dump, Mapping):
+        raise ValueError("this is not a Flight Recorder dump")
     entries = dump.get("entries") or []  # with nothing recorded there is no such key
     if not isinstance(entries, list) or ("version" not in dump and not entries):
         raise ValueError("this is not a Flight Recorder dump")
