@@ -51,7 +51,15 @@ def launch(
         except OSError as error:
             screen.say(f"cannot run {argv[0]}: {error.strerror}.")
             return 126
-        return wait_for_job(pid, guard.witness, tick=guard.tick, before_stop=screen.clear, every_s=TICK_S)
+        guard.exit_code = wait_for_job(
+            pid,
+            guard.witness,
+            tick=guard.tick,
+            before_stop=screen.clear,
+            on_signal=guard.tell_signal,
+            every_s=TICK_S,
+        )
+        return guard.exit_code
     finally:
         guard.finish()
 
@@ -62,6 +70,7 @@ class _Guard:
     def __init__(self, screen: Screen) -> None:
         self.watch: Watch | None = None
         self.witness: Witness | None = None
+        self.exit_code: int | None = None
         self._screen = screen
         self._ticking = True
 
@@ -80,12 +89,20 @@ class _Guard:
             self._ticking = False
             self.give_up(error)
 
+    def tell_signal(self, number: int) -> None:
+        """Somebody ends the job: what dies now dies as it should."""
+        try:
+            if self.watch is not None:
+                self.watch.tell_ending("signal", number)
+        except OSError:
+            pass  # the run directory is full or gone; the job gets its signal all the same
+
     def finish(self) -> None:
         """End everything of ours; a failure here must not cost the job's exit code."""
         try:
             forget_signals()
             if self.watch is not None:
-                self.watch.finish(end_was_asked)
+                self.watch.finish(self.exit_code, end_was_asked)
         except Exception as error:
             self._screen.say(f"could not clean up ({error}).")
         finally:

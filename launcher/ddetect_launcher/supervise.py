@@ -25,6 +25,9 @@ _FORWARDED = frozenset(
 )  # fmt: skip
 _TAKEN = _FORWARDED | _STOPS | {signal.SIGCHLD}
 _STOP_BELIEVED_S = 2.0
+ENDING = frozenset(
+    {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
+)  # what people end jobs with
 
 
 def take_signals() -> Born:
@@ -43,6 +46,7 @@ def wait_for_job(
     *,
     tick: Callable[[float], None],
     before_stop: Callable[[], None],
+    on_signal: Callable[[int], None],
     every_s: float,
 ) -> int:
     """Wait until the job ends, calling `tick` about every `every_s`; returns its exit code as a shell would."""
@@ -72,6 +76,8 @@ def wait_for_job(
             continue
         if got.si_signo in _STOPS:
             stop_asked_at = time.monotonic()
+        if got.si_signo in ENDING:
+            on_signal(got.si_signo)
         if not _job_got(got, witness):
             try:
                 os.kill(pid, got.si_signo)
@@ -81,7 +87,7 @@ def wait_for_job(
 
 def end_was_asked() -> bool:
     """Whether somebody wants the launcher gone while it waits for its companions after the job."""
-    return signal.sigtimedwait({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}, 0) is not None
+    return signal.sigtimedwait(ENDING, 0) is not None
 
 
 def forget_signals() -> None:

@@ -70,11 +70,20 @@ class Watch:
             companion.tick(now)
         self._screen.look(self._run.path, now)
 
-    def finish(self, hurry: Callable[[], bool]) -> None:
+    def tell_ending(self, key: str, value: int) -> None:
+        """Tell the coordinator that the job was asked to end ("signal") or has ended ("exit")."""
+        path = self._run.file("ending")
+        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as handle:
+            json.dump({key: value}, handle)
+        os.replace(f"{path}.{os.getpid()}", path)
+
+    def finish(self, exit_code: int | None, hurry: Callable[[], bool]) -> None:
         """After the job: hear the last verdict, end the companions, leave nothing behind."""
         if not self._run.leave():
             return  # other launchers of this node still have ranks to watch
         try:
+            if exit_code is not None:
+                self.tell_ending("exit", exit_code)
             deadline = time.monotonic() + LAST_WORDS_S
             for companion in reversed(self._companions):
                 share = (

@@ -1,0 +1,257 @@
+"""The agent and the coordinator beside the job: started, restarted, heard out, ended; and what may go wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.unit.launcher.conftest import Launcher, Terminal, alive, until
+
+# Runs until its stdin closes.
+WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
+
+
+def start_waiting(launcher: Launcher, mode: str = "stay", **how: object) -> subprocess.Popen[bytes]:
+    """A job that runs until its stdin closes, with both companions up."""
+    process = launcher.start(launcher.python(WAIT, mode=mode), **how)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    until(lambda: launcher.pids("agent") and launcher.pids("coordinator"), "both companions start")
+    return process
+
+
+def finish(process: subprocess.Popen[bytes]) -> bytes:
+    """Let the job end; returns stderr."""
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.close()
+    errors = process.stderr.read()
+    assert process.wait(20) == 0
+    return errors
+
+
+def test_companions_run_with_the_job_and_end_with_it(launcher: Launcher) -> None:
+    """One of each; after the job neither they nor the run directory nor an empty output folder is left."""
+    process = start_waiting(launcher)
+    (run,) = launcher.run_dirs()
+    assert (
+        run.stat().st_mode & 0o777,
+        {path.name for path in run.iterdir()} >= {"pages", "sock", "fault"},
+    ) == (
+        0o700,
+        True,
+    )
+    assert finish(process) == b""
+
+    assert [len(launcher.pids(role)) for role in ("agent", "coordinator")] == [1, 1]
+    assert not any(alive(pid) for role in ("agent", "coordinator") for pid in launcher.pids(role))
+    assert launcher.run_dirs() == []
+    assert not launcher.out.exists()
+
+
+def test_agent_is_heard_out_before_the_coordinator(launcher: Launcher) -> None:
+    """The coordinator judges last, so that it hears how the ranks ended."""
+    finish(start_waiting(launcher))
+
+    assert [line[0] for line in launcher.lines() if line[1] == "told"] == ["agent", "coordinator"]
+
+
+@pytest.mark.parametrize("role", ["agent", "coordinator"])
+def test_killed_companion_is_started_again(launcher: Launcher, role: str) -> None:
+    """kill -9 in mid-job costs a second of sight, and the job nothing."""
+    process = start_waiting(launcher)
+    os.kill(launcher.pids(role)[0], signal.SIGKILL)
+    until(lambda: len(launcher.pids(role)) == 2, f"a second {role} starts")
+
+    assert finish(process) == b""
+
+
+def test_companions_that_crash_cost_a_sentence_each(launcher: Launcher) -> None:
+    """A broken installation is said with its reason, the job runs, and the logs are kept."""
+    process = launcher.start(launcher.python(WAIT, mode="crash"))
+    until(lambda: len(launcher.pids("agent", "crashed")) > 1, "the agent is tried again")
+    errors = finish(process).decode()
+
+    assert errors.count("the agent does not run (no grpc in this house)") == 1
+    assert errors.count("\n") == 2
+    assert "no grpc" in (launcher.out / "agent.log").read_text()
+
+
+def test_companion_deaf_to_sigterm_is_ended(launcher: Launcher) -> None:
+    """Nothing of ours outlives the job by more than a few seconds."""
+    finish(start_waiting(launcher, mode="deaf"))
+
+    assert not any(alive(pid) for role in ("agent", "coordinator") for pid in launcher.pids(role))
+    assert launcher.run_dirs() == []
+
+
+def test_launcher_killed_takes_its_companions_along(launcher: Launcher) -> None:
+    """members.lock falls free with the launcher, though the job lives on: the job must not have inherited it."""
+    read_end, write_end = os.pipe()
+    process = start_waiting(launcher, stdin=read_end)
+    process.kill()
+    process.wait()
+    pids = launcher.pids("agent") + launcher.pids("coordinator")
+    until(lambda: not any(map(alive, pids)), "the companions end")
+    os.close(read_end)
+    os.close(write_end)
+
+    assert {line[0] for line in launcher.lines() if line[1] == "alone"} == {"agent", "coordinator"}
+
+
+def test_next_launch_removes_what_a_killed_one_left(launcher: Launcher) -> None:
+    """A run directory whose lock nobody holds is cleaned up; one in use is not."""
+    killed = start_waiting(launcher)
+    killed.kill()
+    killed.wait()
+    until(lambda: launcher.pids("agent", "alone"), "the companions of the killed one end")
+    (left,) = launcher.run_dirs()
+    running = start_waiting(launcher)
+
+    assert not left.exists()
+    launcher.run(launcher.command("true"))
+    assert len(launcher.run_dirs()) == 1
+    finish(running)
+
+
+def test_two_jobs_do_not_meet(launcher: Launcher) -> None:
+    """Each has a run directory and companions of its own."""
+    first = start_waiting(launcher)
+    second = launcher.start(launcher.python(WAIT))
+    until(lambda: len(launcher.pids("agent")) == 2, "the second job's agent starts")
+
+    assert len(launcher.run_dirs()) == 2
+    assert (finish(first), finish(second)) == (b"", b"")
+
+
+def test_ranks_of_one_mpi_job_share_companions(launcher: Launcher) -> None:
+    """One agent for the node; it outlives the launcher that started it and ends with the last one."""
+    launcher.environ |= {
+        "OMPI_COMM_WORLD_SIZE": "2",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+        "PMIX_NAMESPACE": "77",
+    }
+    first = start_waiting(launcher)
+    second = launcher.start(launcher.python(WAIT))
+    assert second.stdout is not None
+    assert second.stdout.readline() == b"ready\n"
+    (run,) = launcher.run_dirs()
+    finish(first)
+    (agent,) = launcher.pids("agent")
+
+    assert alive(agent)
+    os.kill(agent, signal.SIGKILL)
+    until(lambda: len(launcher.pids("agent")) == 2, "the other launcher starts the agent again")
+    finish(second)
+    assert not any(alive(pid) for role in ("agent", "coordinator") for pid in launcher.pids(role))
+    assert not run.exists()
+
+
+def test_mpirun_starts_one_agent_for_its_ranks(launcher: Launcher) -> None:
+    """`mpirun ddetect launch ...` for real."""
+    mpirun = shutil.which("mpirun")
+    if mpirun is None:
+        pytest.skip("needs mpirun: apt-get install openmpi-bin")
+    launcher.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    code = f"import time, os; p = {str(launcher.journal)!r}\nwhile not os.path.exists(p): time.sleep(0.05)\nprint('x')"
+    done = launcher.run([mpirun, "--oversubscribe", "-n", "3", *launcher.python(code)])
+
+    assert (done.returncode, done.stdout) == (0, b"x\n" * 3)
+    assert len(launcher.pids("agent")) <= 1
+    assert len(launcher.pids("coordinator")) <= 1
+    assert launcher.lines()
+    assert launcher.run_dirs() == []
+
+
+def test_alarms_are_printed_once_in_order_and_the_summary_last(launcher: Launcher) -> None:
+    """Alarms go to stderr whether or not somebody watches; what comes after the job's end is still heard."""
+    process = start_waiting(launcher, mode="last-words")
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"first alarm\n"
+
+    assert finish(process) == b"second alarm\nof two lines\nddetect: see incident-001\n"
+
+
+def test_status_line_is_painted_on_a_terminal_and_taken_away(
+    launcher: Launcher, terminal: Callable[[list[str], dict[str, str]], Terminal]
+) -> None:
+    """A person sees how the job is; the last line is the job's."""
+    screen = terminal(launcher.python("input(); print('done')"), launcher.environ)
+    screen.expect(b"\r\x1b[Kddetect: all is well\r")
+    screen.type(b"\n")
+
+    assert screen.wait() == 0
+    assert screen.seen.endswith(b"\r\x1b[K")
+
+
+def test_coordinator_hears_how_the_job_ends(launcher: Launcher) -> None:
+    """A signal passed on is told, so that what dies of it is no incident."""
+    code = f"import signal; signal.signal(signal.SIGTERM, lambda *_: None); {WAIT}"
+    process = launcher.start(launcher.python(code))
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    (run,) = launcher.run_dirs()
+    process.send_signal(signal.SIGTERM)
+    until((run / "ending").exists, "the ending is told")
+
+    assert (run / "ending").read_text() == '{"signal": 15}'
+    finish(process)
+
+
+def test_unwritable_out_falls_back_and_says_where(launcher: Launcher) -> None:
+    """/proc takes no folder, not even from root."""
+    done = launcher.run(launcher.command("true", out="/proc/nope/out"))
+
+    assert done.returncode == 0
+    assert done.stderr.startswith(b"ddetect: cannot write to --out /proc/nope/out (")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_read_only_home_changes_nothing(launcher: Launcher) -> None:
+    """We keep nothing at home."""
+    launcher.environ["HOME"] = "/proc"
+    done = launcher.run(launcher.command("true"))
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_full_memory_folder_falls_back_and_says_so(launcher: Launcher) -> None:
+    """No room in /dev/shm: the run directory goes to the temporary folder."""
+    tiny = launcher.run_base / "shm"
+    tiny.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tiny)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"needs to mount a tiny tmpfs (root): {mounted.stderr.decode().strip()}")
+    try:
+        launcher.environ |= {"DDETECT_RUN_BASE": str(tiny), "TMPDIR": str(launcher.run_base)}
+        code = "import os; print(os.environ['DDETECT_RUN_DIR'])"
+        done = launcher.run(launcher.python(code))
+    finally:
+        subprocess.run(["umount", str(tiny)], check=True)
+
+    assert done.returncode == 0
+    assert done.stdout.decode().startswith(str(launcher.run_base))
+    assert b"No space left on device" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_no_place_for_a_run_directory_still_runs_the_job(launcher: Launcher, tmp_path: Path) -> None:
+    """Watching is given up in one sentence."""
+    driver = (
+        "import sys\nfrom ddetect_launcher import rundir\nrundir._bases = lambda environ: ['/proc']\n"
+        "from ddetect_launcher.launch import launch\nsys.exit(launch(['sh', '-c', 'exit 4']))"
+    )
+    done = launcher.run([sys.executable, "-c", driver], cwd=tmp_path)
+
+    assert done.returncode == 4
+    assert done.stderr.startswith(b"ddetect: cannot watch this job (")
+    assert done.stderr.count(b"\n") == 1
