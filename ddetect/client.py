@@ -42,6 +42,7 @@ class StatusView:
     nodes: tuple[NodeView, ...]
     incident: str  # folder of the open incident, or nothing
     summary: str  # what it says
+    verdict_status: str = ""  # hang, stopped, undecided, ...
 
 
 def read_status(target: str, token: str | None = None, *, timeout_s: float = 5.0) -> StatusView:
@@ -101,4 +102,5 @@ def _view(response: client_pb2.StatusResponse) -> StatusView:
         nodes=tuple(NodeView(n.name, n.connected, n.heard_s_ago) for n in response.nodes),
         incident=response.incident,
         summary=response.summary,
+        verdict_status=response.verdict_status,
     )

@@ -31,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--patience",
         type=float,
-        default=float(env("DDETECT_PATIENCE", "60")),
+        default=env("DDETECT_PATIENCE", "60"),
         help="seconds before an alarm (60)",
     )
     parser.add_argument(
         "--startup",
         type=float,
-        default=float(env("DDETECT_STARTUP", "30")),
+        default=env("DDETECT_STARTUP", "30"),
         help="seconds without motion before the first steps that make a suspicion (30)",
     )
     parser.add_argument(
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--notify", default=env("DDETECT_NOTIFY", ""), help="URL that gets a JSON POST on an alarm"
     )
     parser.add_argument(
-        "--signatures", type=Path, default=env("DDETECT_SIGNATURES"), help="more stack signatures"
+        "--signatures", default=env("DDETECT_SIGNATURES"), help="more stack signatures"
     )
     parser.add_argument("--job", default=env("DDETECT_JOB", ""), help="the job's name")
 
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     from ddetect.coordinator.incidents import Incidents
     from ddetect.coordinator.server import Coordinator, Options, check_listen
     from ddetect.coordinator.state import Job
-    from ddetect.correlate.classify import load_signatures
     from ddetect.correlate.judge import judge
+    from ddetect.correlate.signatures import read_signatures
     from ddetect.errors import UsageError
     from ddetect.model import Settings
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     job = Job(
         args.job or _job_name(args.run_dir),
         settings,
-        judge=partial(judge, signatures=load_signatures(args.signatures)),
+        judge=partial(judge, signatures=read_signatures(args.signatures)),
         first_number=incidents.next_number(),
     )
     options = Options(args.run_dir, listen, token, parse_on_hang(args.on_hang), args.notify)

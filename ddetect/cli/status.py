@@ -48,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
     """Ask once and print what was said."""
     view = read_status(find_target(args), os.environ.get("DDETECT_TOKEN"))
     sys.stdout.write(format_view_json(view) if args.json else format_view(view))
+    if view.verdict_status == "undecided":
+        return 4
     return EXIT_BY_STATE.get(view.state, 0)
 
 

@@ -67,7 +67,7 @@ class Look:
 def join_tables(table: type[Table], parts: Sequence[Table], **shared: Any) -> Table:
     """Put the rows of several tables under each other."""
     names = [item.name for item in fields(table) if str(item.type) in ("Ints", "Floats")]  # type: ignore[arg-type]
-    joined = {
+    joined: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) if parts else [] for name in names
     }
     return table(**(joined | shared))

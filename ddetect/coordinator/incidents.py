@@ -44,7 +44,7 @@ class Incidents:
         folder = self.folder(incident)
         folder.mkdir(exist_ok=True)
         write_snapshot(folder / "snapshot.ddsnap", snapshot)
-        write_text(folder / "report.txt", format_report(incident) + "\n")
+        write_text(folder / "report.txt", format_report(incident, folder=str(folder)))
         write_text(folder / "verdict.json", json.dumps(verdict_json(incident), indent=1) + "\n")
         return folder
 

@@ -23,6 +23,7 @@ class Node:
     """One agent's last words."""
 
     roster: NodeRoster | None = None
+    coming: NodeRoster | None = None  # told, but its first beat is still on the way
     beats: Beats | None = None
     beats_at: float = -math.inf
     heard_at: float = -math.inf
@@ -56,6 +57,8 @@ class Nodes:
     def take_beat(self, name: str, beat: NodeBeat, now: float) -> None:
         """Keep a beat that fits its roster."""
         node = self.node(name)
+        if node.coming is not None and node.coming.version == beat.roster_version:
+            node.roster, node.coming = node.coming, None
         if node.roster is None or node.roster.version != beat.roster_version:
             return  # it crossed a roster on the way; the next one is a second away
         if len(beat.beats) == len(node.roster.roster):

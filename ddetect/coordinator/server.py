@@ -14,9 +14,10 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
@@ -36,6 +37,7 @@ from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc, client_pb2, client_pb2_gr
 
 TICK_S = 0.25
 log = logging.getLogger("ddetect.coordinator")
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Options:
     notify: str = ""
 
 
-class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServicer):  # type: ignore[misc]
+class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServicer):
     """Serves one job."""
 
     def __init__(self, job: Job, incidents: Incidents, options: Options) -> None:
@@ -67,7 +69,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
     # ------------------------------------------------------------ what others call
 
     async def Watch(
-        self, stream: AsyncIterator[agent_pb2.AgentMessage], context: grpc.aio.ServicerContext
+        self, stream: AsyncIterator[agent_pb2.AgentMessage], context: Context
     ) -> AsyncIterator[agent_pb2.CoordinatorMessage]:
         """One agent's stream: its words become events, our questions go back."""
         await self._admit(context)
@@ -91,7 +93,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
                 self.handle(Lost(name))
 
     async def Status(
-        self, request: client_pb2.StatusRequest, context: grpc.aio.ServicerContext
+        self, request: client_pb2.StatusRequest, context: Context
     ) -> client_pb2.StatusResponse:
         """Every rank's step, phase and age."""
         await self._admit(context)
@@ -99,8 +101,8 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         folder = str(self.incidents.folder(watch.incident)) if watch and watch.incident else ""
         return status_response(self.job, time.monotonic(), folder)
 
-    async def _admit(self, context: grpc.aio.ServicerContext) -> None:
-        if not admits(self.options.token, context.invocation_metadata()):
+    async def _admit(self, context: Context) -> None:
+        if not admits(self.options.token, tuple(context.invocation_metadata() or ())):
             await context.abort(
                 grpc.StatusCode.UNAUTHENTICATED,
                 "wrong or missing token: set DDETECT_TOKEN to the same on all nodes",
@@ -153,8 +155,8 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             for outbox in self._outboxes.values():
                 outbox.put_nowait(EndRanks(act.STOP_GRACE_S))
 
-    def _start(self, work: object) -> None:
-        task = asyncio.ensure_future(work)  # type: ignore[arg-type, var-annotated]
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -164,7 +166,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         if self.options.run_dir is None:
             return
         self._alarms += 1
-        text = f"{format_report(incident)}\n  evidence: {folder}\n"
+        text = format_report(incident, folder=str(folder))
         write_text(self.options.run_dir / f"alarm-{self._alarms:03d}.txt", text)
         write_text(
             self.options.run_dir / "summary.txt",
@@ -203,8 +205,8 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
     async def run(self) -> None:
         """Serve until the job is over. Raises HostError when we cannot listen."""
         server = grpc.aio.server(options=list(OPTIONS))
-        agent_pb2_grpc.add_CoordinatorServicer_to_server(self, server)
-        client_pb2_grpc.add_ClientServicer_to_server(self, server)
+        agent_pb2_grpc.add_CoordinatorServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+        client_pb2_grpc.add_ClientServicer_to_server(self, server)  # type: ignore[no-untyped-call]
         try:
             port = server.add_insecure_port(self.options.listen)
         except RuntimeError as error:

@@ -122,7 +122,7 @@ class Job:
                 return []
             case NodeRoster() as roster:
                 commands = self._new_attempt(now, unix_ns) if self._replaces(event.node, roster) else []
-                node.roster, node.beats = roster, None
+                node.coming = roster
                 return commands
             case NodeBeat() as beat:
                 self.nodes.take_beat(event.node, beat, now)
@@ -367,7 +367,8 @@ class Job:
 
     def _replaces(self, name: str, new: NodeRoster) -> bool:
         """Does a rank run in another process than before? Then the job was restarted (ranks may be renumbered)."""
-        old = self.nodes.node(name).roster
+        node = self.nodes.node(name)
+        old = node.coming or node.roster
         if old is None:
             return False
         before = {

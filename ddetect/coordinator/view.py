@@ -74,4 +74,5 @@ def status_response(job: Job, now: float, incident_folder: str) -> client_pb2.St
         ],
         incident=incident_folder,
         summary=watch.incident.verdict.summary if watch and watch.incident else "",
+        verdict_status=watch.incident.verdict.status.value if watch and watch.incident else "",
     )

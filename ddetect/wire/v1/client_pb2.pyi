@@ -12,7 +12,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("job", "attempt", "world_size", "state", "steps_per_s", "stalled_for_s", "roster", "beats", "nodes", "incident", "summary")
+    __slots__ = ("job", "attempt", "world_size", "state", "steps_per_s", "stalled_for_s", "roster", "beats", "nodes", "incident", "summary", "verdict_status")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class StatusResponse(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     INCIDENT_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_STATUS_FIELD_NUMBER: _ClassVar[int]
     job: str
     attempt: int
     world_size: int
@@ -35,7 +36,8 @@ class StatusResponse(_message.Message):
     nodes: _containers.RepeatedCompositeFieldContainer[NodeStatus]
     incident: str
     summary: str
-    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., state: _Optional[str] = ..., steps_per_s: _Optional[float] = ..., stalled_for_s: _Optional[float] = ..., roster: _Optional[_Union[_snapshot_pb2.Roster, _Mapping]] = ..., beats: _Optional[_Union[_snapshot_pb2.Beats, _Mapping]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., incident: _Optional[str] = ..., summary: _Optional[str] = ...) -> None: ...
+    verdict_status: str
+    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., state: _Optional[str] = ..., steps_per_s: _Optional[float] = ..., stalled_for_s: _Optional[float] = ..., roster: _Optional[_Union[_snapshot_pb2.Roster, _Mapping]] = ..., beats: _Optional[_Union[_snapshot_pb2.Beats, _Mapping]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., incident: _Optional[str] = ..., summary: _Optional[str] = ..., verdict_status: _Optional[str] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
     __slots__ = ("name", "connected", "heard_s_ago")
