@@ -11,6 +11,7 @@ not, so they are taken off (checked against the recorder in tests/live).
 from __future__ import annotations
 
 from _thread import get_ident
+from struct import error
 from time import monotonic_ns
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -20,6 +21,7 @@ from ddetect_probe.splice import splice
 from ddetect_probe.state import KEEP, LANE, mirror
 
 COUNT_AT = S_CALLS * 8
+WRONG_ARGUMENTS = (AttributeError, IndexError, RuntimeError, TypeError, error)
 
 _REDUCE: Dict[int, int] = {}  # id of torch's enum value -> our number
 _keep_alive: Tuple[Any, ...] = ()
@@ -137,21 +139,26 @@ def write_row(kind: int, group: Any, tensor: Any, root: Any, group_root: Any, op
         process_group = found.ref() if found is not None else None
         if found is None or process_group is None:
             return
-    if root is None:
-        root = -1 if group_root is None else found.members[group_root]
-    if found.by_device is None:
-        number = found.number
-        sequence = process_group._get_sequence_number_for_group() + 1
-        if found.counts_p2p:
-            sequence -= found.p2p
-    else:
-        device = tensor.device
-        number, counts_p2p = found.by_device.get(device.type, (found.number, False))
-        sequence = process_group._get_backend(device)._get_sequence_number_for_group() + 1
-        if counts_p2p:
-            sequence -= found.p2p
-    calls = mirror.calls
-    at = CALLS_AT + (calls % CALLS_ROWS) * CALLS_WIDTH
-    version = calls * 2 + 1  # odd while it is written
-    pack_call(state.raw, at * 8, version, kind, number, sequence, root, op)
-    state.slots[at] = version + 1
+    try:
+        if root is None:
+            root = -1 if group_root is None else found.members[group_root]
+        if found.by_device is None:
+            number = found.number
+            sequence = process_group._get_sequence_number_for_group() + 1
+            if found.counts_p2p:
+                sequence -= found.p2p
+        else:
+            device = tensor.device
+            number, counts_p2p = found.by_device.get(device.type, (found.number, False))
+            sequence = process_group._get_backend(device)._get_sequence_number_for_group() + 1
+            if counts_p2p:
+                sequence -= found.p2p
+        calls = mirror.calls
+        at = CALLS_AT + (calls % CALLS_ROWS) * CALLS_WIDTH
+        version = calls * 2 + 1  # odd while it is written
+        pack_call(state.raw, at * 8, version, kind, number, sequence, root, op)
+        state.slots[at] = version + 1
+    except (
+        WRONG_ARGUMENTS
+    ):  # the job's mistake, which torch is about to tell it, or a backend without numbers
+        return

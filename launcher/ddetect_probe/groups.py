@@ -68,7 +68,7 @@ def refresh_if_changed() -> None:
 
 def refresh() -> None:
     """Read torch's table and write the groups into the page."""
-    global default, _looked_at
+    global default, known, _looked_at
     c10d = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None or not _lock.acquire(timeout=1.0):
         return
@@ -78,14 +78,15 @@ def refresh() -> None:
         rows: List[Row] = []
         fresh: Dict[int, Known] = {}
         for group, name in list(world.pg_names.items()):
-            members = tuple(sorted(world.pg_group_ranks.get(group, {}), key=world.pg_group_ranks[group].get))
+            places = world.pg_group_ranks.get(group, {})
+            members = tuple(sorted(places, key=places.__getitem__))
             entry = _describe(c10d, group, str(name), members, rows)
             earlier = known.get(id(group))
-            if earlier is not None and earlier.ref() is group:
-                entry.p2p = earlier.p2p
-            fresh[id(group)] = entry
-        known.clear()
-        known.update(fresh)
+            same = earlier is not None and earlier.ref() is group and earlier.number == entry.number
+            fresh[id(group)] = (
+                earlier if same and earlier is not None else entry
+            )  # it counts p2p, meanwhile too
+        known = fresh
         default_group = getattr(world, "default_pg", None)
         default = fresh.get(id(default_group)) if default_group is not None else None
         if rows:  # after destroy_process_group the page keeps what it was a member of; PG_STATE says it left

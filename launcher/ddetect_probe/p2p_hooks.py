@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import weakref
 from _thread import get_ident
+from operator import index
 from time import monotonic_ns
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -73,8 +74,12 @@ def _enter(kind: int, group: Any, tag: Any, peer: Any, group_peer: Any) -> Token
     found = groups.find(group)
     if found is None:
         return (-1, -1, None)
-    if peer is None:
-        peer = -1 if group_peer is None else found.members[group_peer]
+    try:
+        if peer is None:
+            peer = -1 if group_peer is None else found.members[group_peer]
+        peer = index(peer)
+    except (IndexError, TypeError):  # the job's mistake, which torch is about to tell it
+        return (-1, -1, None)
     return _open_row(kind, found, peer, tag if type(tag) is int else 0, P2P)
 
 

@@ -15,7 +15,10 @@ from typing import List, Tuple
 
 from ddetect_probe import page, state
 
-LAUNCHER_MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+LAUNCHER_MODULES = (
+    "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
+    "deepspeed.launcher.launch", "deepspeed.launcher.runner",
+)  # fmt: skip
 LAUNCHER_PROGRAMS = ("torchrun", "torchrun-script.py", "accelerate", "deepspeed")
 _ANCESTORS = 8
 _started = False
@@ -53,7 +56,7 @@ def is_launcher(command: List[str]) -> bool:
     for position, word in enumerate(command[1:], 1):
         if word == "-m":
             module = command[position + 1] if position + 1 < len(command) else ""
-            return module in LAUNCHER_MODULES or module + ".run" in LAUNCHER_MODULES
+            return module in LAUNCHER_MODULES
         if word in ("-c", "-"):
             return False
         if not word.startswith("-") and command[position - 1] not in ("-W", "-X"):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ddetect_probe import page
+from ddetect_probe import page, start
 
 from tests.unit.probe.conftest import Job
 
@@ -123,3 +123,20 @@ def test_run_directory_that_is_gone_costs_the_job_nothing(job: Job, fake_torch: 
     done = job.finish(job.write("train.py", LOOK), path=fake_torch, RANK="0")
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("python -u -m torch.distributed.run --nproc-per-node 2 train.py", True),
+        ("python -W ignore /opt/bin/torchrun train.py", True),
+        ("python -m deepspeed.launcher.launch train.py", True),
+        ("python train.py torchrun", False),
+        ("python -m my.package -m torch.distributed.run", False),
+        ("python -c pass torchrun", False),
+        ("python", False),
+    ],
+)
+def test_launcher_is_known_by_what_python_was_told_to_run(command: str, expected: bool) -> None:
+    """Only the program itself counts, not its arguments."""
+    assert start.is_launcher(command.split()) is expected
