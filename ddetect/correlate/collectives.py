@@ -1,4 +1,4 @@
-"""How far each member of each group has come. Progress and Ops enter; Standings and signatures per slot leave.
+"""How far each member of each group has come. Progress and Ops enter; Standings and calls per slot leave.
 
 A group is (backend, name, members). On gloo a rank that entered runs the operation; elsewhere "enqueued" says
 nothing about the device. Never here: who is blocked (waits.py), who is at fault (rules/).
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ddetect.model import UNKNOWN, Group, Ints, OpState, Signature, Snapshot
+from ddetect.model import UNKNOWN, Group, Ints, Signature, Snapshot
 
 Bools = npt.NDArray[np.bool_]
+_MOST_RANKS = 1 << 24
 _HOST_BACKENDS = frozenset({"gloo", "mpi", "fake", ""})
 
 
@@ -38,14 +39,23 @@ class Standing:
         return self.group.backend not in _HOST_BACKENDS
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Who put what into one sequence number of a group."""
+@dataclass(frozen=True, eq=False)
+class Call:
+    """Ranks that put the same call from the same line into one sequence number."""
 
-    rank: int
     signature: Signature
-    state: OpState
+    ranks: Ints  # sorted
     frame: int  # index into Snapshot.frames or UNKNOWN
+
+
+def distinct(ranks: Ints) -> Ints:
+    """The ranks there are, sorted, without those nobody knows. A table beats sorting ten times over."""
+    ranks = ranks[ranks >= 0]
+    if not len(ranks) or ranks.max() >= _MOST_RANKS:  # a snapshot from elsewhere may say anything
+        return np.unique(ranks)
+    there = np.zeros(int(ranks.max()) + 1, bool)
+    there[ranks] = True
+    return np.flatnonzero(there)
 
 
 def _same_groups(snapshot: Snapshot) -> list[tuple[Group, tuple[int, ...]]]:
@@ -71,8 +81,8 @@ def _same_groups(snapshot: Snapshot) -> list[tuple[Group, tuple[int, ...]]]:
 def standings(snapshot: Snapshot, world: int) -> tuple[Standing, ...]:
     """One Standing per group that anybody has used."""
     progress = snapshot.progress
-    told = np.unique(progress.rank)
-    wrapped = np.unique(progress.rank[progress.first_kept > 1])
+    told = distinct(progress.rank)
+    wrapped = distinct(progress.rank[progress.first_kept > 1])
     found = []
     order = np.argsort(progress.group, kind="stable")
     sorted_groups = progress.group[order]
@@ -83,12 +93,12 @@ def standings(snapshot: Snapshot, world: int) -> tuple[Standing, ...]:
                 for i in ids
             ]
         )
-        members = np.unique(np.array(group.members, np.int64))
+        members = distinct(np.array(group.members, np.int64))
         sure = bool(len(members))
         if not sure and group.name == "0" and world > 0:
             members, sure = np.arange(world), True
         elif not sure:
-            members = np.unique(progress.rank[rows])
+            members = distinct(progress.rank[rows])
         rows = rows[np.isin(progress.rank[rows], members)]
         at = np.searchsorted(members, progress.rank[rows])
         columns = []
@@ -104,21 +114,17 @@ def standings(snapshot: Snapshot, world: int) -> tuple[Standing, ...]:
     return tuple(found)
 
 
-def slots(snapshot: Snapshot, standing: Standing, seq: int) -> list[Slot]:
-    """What each rank put into this sequence number, as far as the recorders still know."""
+def calls_at(snapshot: Snapshot, standing: Standing, seq: int) -> list[Call]:
+    """What was put into this sequence number, as far as the recorders still know: one Call per kind of call."""
     ops = snapshot.ops
-    if not len(ops):
-        return []
-    rows = np.flatnonzero((ops.seq == seq) & np.isin(ops.group, standing.ids))
+    at = np.flatnonzero((ops.seq == seq) & np.isin(ops.group, standing.ids))
+    at = at[(ops.signature[at] >= 0) & (ops.signature[at] < len(snapshot.signatures))]
+    frame = np.where((ops.frame[at] >= 0) & (ops.frame[at] < len(snapshot.frames)), ops.frame[at], UNKNOWN)
+    width = len(snapshot.frames) + 1
+    kinds, which = np.unique(ops.signature[at] * width + frame + 1, return_inverse=True)
     return [
-        Slot(
-            int(ops.rank[row]),
-            snapshot.signatures[int(ops.signature[row])],
-            OpState(int(ops.state[row])),
-            int(ops.frame[row]) if 0 <= ops.frame[row] < len(snapshot.frames) else UNKNOWN,
-        )
-        for row in rows
-        if 0 <= ops.signature[row] < len(snapshot.signatures)
+        Call(snapshot.signatures[kind // width], distinct(ops.rank[at[which == n]]), kind % width - 1)
+        for n, kind in enumerate(kinds.tolist())
     ]
 
 

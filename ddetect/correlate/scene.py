@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ddetect.correlate.classify import UNREAD, Doing, classify
-from ddetect.correlate.collectives import Standing, standings
+from ddetect.correlate.collectives import Standing, distinct, standings
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.signatures import Signatures
 from ddetect.model import UNKNOWN, Floats, Gone, Ints, Phase, Role, Sighting, Snapshot
@@ -61,8 +61,7 @@ class Scene:
         parts += [sample.rank for sample in snapshot.samples]
         if snapshot.world_size > 0:
             parts.append(np.arange(snapshot.world_size))
-        ranks = np.unique(np.concatenate(parts))
-        self.ranks: Ints = ranks[ranks >= 0]
+        self.ranks: Ints = distinct(np.concatenate(parts))
         count = len(self.ranks)
         self.in_roster: Bools = np.zeros(count, bool)
         self._roster_row: Ints = np.full(count, UNKNOWN)

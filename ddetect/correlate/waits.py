@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ddetect.correlate.collectives import Standing, op_name, slots
+from ddetect.correlate.collectives import Standing, calls_at, op_name
 from ddetect.correlate.kinds import OWN_BUSINESS, Kind, Posture
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.model import UNKNOWN, Group, Ints, P2PKind, Phase, Waiting
@@ -167,10 +167,8 @@ def _group_in_stack(scene: Scene, rank: int, blocked: list[tuple[Standing, Ints]
         if at not in members or standing.on_device:
             continue
         seq = int(standing.oldest_open[np.searchsorted(standing.members, rank)])
-        if any(
-            slot.rank == rank and op_name(slot.signature) == op
-            for slot in slots(scene.snapshot, standing, seq)
-        ):
+        calls = calls_at(scene.snapshot, standing, seq)
+        if any(rank in call.ranks and op_name(call.signature) == op for call in calls):
             fitting.append(standing.group)
     return fitting[0] if len(fitting) == 1 else None
 
@@ -190,10 +188,10 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
         silent = standing.members[~known]
         presumed, blind = _presume(scene, silent)
         sure = standing.members[absent]
-        rows = slots(scene.snapshot, standing, int(seq))
-        mine = [slot for slot in rows if slot.rank in set(here.tolist())] if len(rows) < 4096 else rows
-        first = mine[0].signature if mine else None
-        roots = {slot.signature.root for slot in mine if slot.signature.root != UNKNOWN}
+        calls = calls_at(scene.snapshot, standing, int(seq))
+        mine = [call.signature for call in calls if np.isin(here, call.ranks).any()]
+        first = min(mine, key=lambda signature: (signature.op, signature.root)) if mine else None
+        roots = {signature.root for signature in mine if signature.root != UNKNOWN}
         waits.append(
             Wait(
                 op_name(first) if first else (scene.rank_process(int(here[0])).doing.op or "a collective"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddetect.correlate import confidence
-from ddetect.correlate.collectives import slots
+from ddetect.correlate.collectives import calls_at
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import ranks_words, wait_lines
 from ddetect.correlate.reasons import user_line
@@ -28,7 +28,7 @@ def never_left(scene: Scene, waits: Waits) -> list[Finding]:
         elif wait.standing is not None and wait.seq is not None:
             if len(wait.entered) < len(wait.standing.members) or not wait.standing.sure_members:
                 continue  # somebody's recorder was not read: absence is not claimed, and neither is presence
-            if len(find_sides(slots(scene.snapshot, wait.standing, wait.seq))) > 1:
+            if len(find_sides(calls_at(scene.snapshot, wait.standing, wait.seq))) > 1:
                 continue
             found += _behind_on_device(scene, wait) or [
                 _all_in(wait, "every member is in it, with the same call")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any, NamedTuple
 
 from ddetect.correlate import confidence
-from ddetect.correlate.collectives import Slot, op_name, slots
+from ddetect.correlate.collectives import Call, calls_at, op_name
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import ranks_words, wait_lines
 from ddetect.correlate.reasons import user_line
@@ -19,11 +20,21 @@ from ddetect.correlate.waits import ROOTED, Wait, Waits
 from ddetect.correlate.where import format_where, where_of
 from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Signature, Status, Where
 
-Key = tuple[str, str, str, int, str]
-"""op, size, dtype, root, reduce op: what members must agree on."""
 
-_NAMES = ("op", "shape", "dtype", "root", "reduce op")
+class Key(NamedTuple):
+    """What members must agree on; "" and UNKNOWN mean that nobody told."""
+
+    op: str
+    shape: str = ""
+    dtype: str = ""
+    root: int = UNKNOWN
+    reduce_op: str = ""
+
+
+Side = tuple[Key, list[Call]]
+
 _NO_SIZES = ("barrier", "all_to_all")
+_NOTHING = ("", "[]", "[[]]")
 
 
 def mismatch(scene: Scene, waits: Waits) -> list[Finding]:
@@ -32,25 +43,25 @@ def mismatch(scene: Scene, waits: Waits) -> list[Finding]:
     for wait in waits.all:
         if wait.standing is None or wait.seq is None or wait.targets:
             continue
-        sides = find_sides(slots(scene.snapshot, wait.standing, wait.seq))
+        sides = find_sides(calls_at(scene.snapshot, wait.standing, wait.seq))
         if len(sides) > 1:
             found.append(_finding(scene, wait, sides))
     return found
 
 
-def find_sides(rows: list[Slot]) -> list[tuple[Key, list[Slot]]]:
+def find_sides(calls: list[Call]) -> list[Side]:
     """Split the callers of one slot by what they called, most first."""
-    keys = [(slot, _key(slot.signature)) for slot in rows]
-    if (
-        len({key[0] for _, key in keys}) > 1
-    ):  # other operations: sizes and roots of different ones do not compare
-        keys = [(slot, (key[0], "", "", UNKNOWN, "")) for slot, key in keys]
-    else:
-        keys = _fill_unknown(keys)
-    sides: dict[Key, list[Slot]] = {}
-    for slot, key in keys:
-        sides.setdefault(key, []).append(slot)
-    return sorted(sides.items(), key=lambda side: (-len(side[1]), min(slot.rank for slot in side[1])))
+    keys = [(call, _key(call.signature)) for call in calls]
+    same_op = len({key.op for _, key in keys}) == 1  # sizes and roots of different operations do not compare
+    keys = _fill_unknown(keys) if same_op else [(call, Key(key.op)) for call, key in keys]
+    sides: dict[Key, list[Call]] = {}
+    for call, key in keys:
+        sides.setdefault(key, []).append(call)
+    return sorted(sides.items(), key=lambda side: (-_count(side), min(call.ranks[0] for call in side[1])))
+
+
+def _count(side: Side) -> int:
+    return sum(len(call.ranks) for call in side[1])
 
 
 def _key(signature: Signature) -> Key:
@@ -63,7 +74,8 @@ def _key(signature: Signature) -> Key:
     if op == "barrier":
         dtypes = ""
     root = signature.root if op in ROOTED else UNKNOWN
-    return op, _elements(sizes) if op not in ("all_gather",) else sizes, dtypes, root, signature.reduce_op
+    # The list of an all_gather tells the size of every member: there the shapes themselves must agree.
+    return Key(op, sizes if op == "all_gather" else _elements(sizes), dtypes, root, signature.reduce_op)
 
 
 def _elements(sizes: str) -> str:
@@ -80,42 +92,59 @@ def _elements(sizes: str) -> str:
     return ",".join(counts)
 
 
-def _fill_unknown(keys: list[tuple[Slot, Key]]) -> list[tuple[Slot, Key]]:
+def _fill_unknown(keys: list[tuple[Call, Key]]) -> list[tuple[Call, Key]]:
     """What nobody told agrees with what most said: unknown is not different."""
-    for field, unknown in ((1, ""), (2, ""), (3, UNKNOWN), (4, "")):
-        known = Counter(key[field] for _, key in keys if key[field] not in (unknown, "[]", "[[]]"))
-        if not known:
-            continue
-        usual = min(known, key=lambda value: (-known[value], str(value)))
-        keys = [
-            (slot, (*key[:field], usual, *key[field + 1 :]) if key[field] in (unknown, "[]", "[[]]") else key)  # type: ignore[misc]
-            for slot, key in keys
-        ]
-    return keys
+    usual = Key(
+        *(_usual([(key[field], len(call.ranks)) for call, key in keys]) for field in range(len(Key._fields)))
+    )
+    filled = [
+        Key(
+            key.op,
+            usual.shape if key.shape in _NOTHING else key.shape,
+            usual.dtype if key.dtype in _NOTHING else key.dtype,
+            usual.root if key.root == UNKNOWN else key.root,
+            key.reduce_op or usual.reduce_op,
+        )
+        for _, key in keys
+    ]
+    return [(call, key) for (call, _), key in zip(keys, filled, strict=True)]
 
 
-def _finding(scene: Scene, wait: Wait, sides: list[tuple[Key, list[Slot]]]) -> Finding:
-    tie = len(sides[0][1]) == len(sides[1][1])
+def _usual(values: list[tuple[Any, int]]) -> Any:
+    """The value most ranks told; when nobody told any, what they have in common: nothing."""
+    known: Counter[Any] = Counter()
+    for value, ranks in values:
+        if value not in _NOTHING and value != UNKNOWN:
+            known[value] += ranks
+    return min(known, key=lambda value: (-known[value], str(value))) if known else values[0][0]
+
+
+def _finding(scene: Scene, wait: Wait, sides: list[Side]) -> Finding:
+    tie = _count(sides[0]) == _count(sides[1])
     named = sides if tie else sides[1:]
-    untold = wait.standing is not None and sum(len(rows) for _, rows in sides) < len(wait.standing.members)
+    untold = wait.standing is not None and sum(map(_count, sides)) < len(wait.standing.members)
     if tie and untold:
         named = []  # the ranks that could not be read would decide it
-    differ = [name for at, name in enumerate(_NAMES) if len({key[at] for key, _ in sides}) > 1]
-    culprits = []
-    for _, rows in named:
-        for slot in sorted(rows, key=lambda slot: slot.rank):
-            culprits.append(
-                Culprit(
-                    slot.rank, host=scene.host(slot.rank), pid=scene.pid(slot.rank), where=_where(scene, wait, slot),
-                    doing=f"called {_words(slot.signature)}",
-                )
-            )  # fmt: skip
+    differ = [
+        name.replace("_", " ") for name in Key._fields if len({getattr(key, name) for key, _ in sides}) > 1
+    ]
+    culprits = [
+        Culprit(
+            rank, host=scene.host(rank), pid=scene.pid(rank), where=_where(scene, call, rank),
+            doing=f"called {_words(call.signature)}",
+        )
+        for _, calls in named
+        for call in calls
+        for rank in call.ranks.tolist()
+    ]  # fmt: skip
     shown = []
-    for _, rows in sides[:3]:
-        ranks = sorted(slot.rank for slot in rows)
-        lines = {format_where(_where(scene, wait, slot)) for slot in rows[:8]} - {""}
+    for _, calls in sides[:3]:
+        ranks = sorted(rank for call in calls for rank in call.ranks.tolist())
+        lines = {
+            format_where(_where(scene, call, int(rank))) for call in calls for rank in call.ranks[:8]
+        } - {""}
         at = f" in {min(lines)}" if lines else ""
-        shown.append(f"{ranks_words(ranks)} called {_words(rows[0].signature)}{at}")
+        shown.append(f"{ranks_words(ranks)} called {_words(calls[0].signature)}{at}")
     group = f" of {wait.group.label}" if wait.group else ""
     says = f"ranks disagree on the {', '.join(differ)} of #{wait.seq}{group}: {'; '.join(shown[::-1])}"
     return Finding(
@@ -125,10 +154,8 @@ def _finding(scene: Scene, wait: Wait, sides: list[tuple[Key, list[Slot]]]) -> F
     )  # fmt: skip
 
 
-def _where(scene: Scene, wait: Wait, slot: Slot) -> Where | None:
-    if slot.frame != UNKNOWN:
-        return where_of(scene.snapshot.frames[slot.frame])
-    return user_line(scene, slot.rank)
+def _where(scene: Scene, call: Call, rank: int) -> Where | None:
+    return where_of(scene.snapshot.frames[call.frame]) if call.frame != UNKNOWN else user_line(scene, rank)
 
 
 def _words(signature: Signature) -> str:
