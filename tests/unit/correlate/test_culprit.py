@@ -269,3 +269,16 @@ def test_no_page_anywhere_still_names_the_rank():
         snapshot = without_page(snapshot, rank)
 
     assert judge(snapshot).culprit_ranks == (2,)
+
+
+def test_rank_blocked_in_backward_is_excused_for_the_operation_it_has_not_reached():
+    """Rank 2 has not entered what 0 and 1 wait in, because DDP holds it in another group: only 3 is at fault."""
+    groups = [Group("gloo", "0", "default_pg", (0, 1, 2, 3)), Group("gloo", "1", "replicas", (2, 3))]
+    builder = build(4, groups, seq=5)
+    builder.enters(0, "all_reduce")
+    builder.enters(1, "all_reduce")
+    builder.does(2, "computing")
+    builder.enters(2, "all_reduce", group=1)
+    builder.does(3, "asleep")
+
+    assert judge(builder.snapshot()).culprit_ranks == (3,)
