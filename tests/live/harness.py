@@ -43,9 +43,9 @@ class Result:
     """What a run left: the verdict that was waited for, and all the rest."""
 
     params: Params
-    verdict: dict[str, Any]  # empty when the job was to end and nothing was said
+    verdict: dict[str, Any]  # as it was when it came; empty when the job was to end and nothing was said
     report: str
-    incidents: tuple[dict[str, Any], ...]
+    incidents: tuple[dict[str, Any], ...]  # as they were when all was over
     stdout: str
     stderr: str  # the job's and the launcher's share one stream, as in a terminal
     exit_code: int
@@ -114,17 +114,18 @@ def run_job(
         try:
             problem = _wait(launcher, out, until, timeout_s)
             seen = f"{problem}\n{_describe(folder)}" if problem else ""
+            wanted = _wanted(out, until)  # read now: ending the job may add to what is said
+            report = _text(wanted[0].with_name("report.txt")) if wanted else ""
         finally:
             leftovers = _end(launcher, run_base, spared)
         if seen:
             raise ScenarioFailed(seen)
         if leftovers:
             raise ScenarioFailed(f"left behind: {leftovers}\n{_describe(folder)}")
-        wanted = _wanted(out, until)
         return Result(
             params=params,
             verdict=wanted[1] if wanted else {},
-            report=_text(wanted[0].with_name("report.txt")) if wanted else "",
+            report=report,
             incidents=tuple(verdict for _, verdict in read_incidents(out)),
             stdout=_text(folder / "stdout"),
             stderr=_text(folder / "stderr"),

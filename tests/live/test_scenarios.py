@@ -99,3 +99,14 @@ def test_suspicion_comes_before_the_alarm_and_names_the_same_rank() -> None:
     assert result.verdict["stage"] == "suspected"
     assert (result.verdict["cause"], result.culprit_ranks) == ("user_code", (0,)), result.report
     assert result.verdict.get("confirmed_at_unix_ns") is None
+
+
+def test_ending_a_stuck_job_does_not_change_what_was_said_about_it() -> None:
+    """Whoever ends a stuck job finds the reason for the hang in the incident, not the signal that ended it."""
+    scenario = SCENARIOS["p2p_cycle"]
+
+    result = run_scenario(scenario.name, rank=0, world_size=3, at=30)
+
+    final = result.incidents[-1]
+    assert (final["status"], final["cause"]) == ("hang", "p2p_deadlock"), final["summary"]
+    assert final["stage"] == "closed"
