@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,9 @@ SETTLED_S = 20.0  # one that lived so long starts afresh
 LOG_LIMIT = 4 << 20
 _SAID_AFTER_KILLS = 3
 _LOOK_AGAIN_S = 0.02
+_LOG_LINE = re.compile(
+    r"[IWEF][0-9]{4} |[0-9]{4}-[0-9]{2}-[0-9]{2} "
+)  # gRPC's own and ours: chatter before the reason
 
 # The rest of the user's Python settings is meant for the job; and who carries a RANK is taken for a rank.
 _KEPT_PYTHON = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX"}
@@ -156,6 +160,7 @@ class Companion:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if not lines:
             return ""
+        lines = [line for line in lines if not _LOG_LINE.match(line)] or lines
         line = lines[-1] if "Traceback (most recent call last)" in text else lines[0]
         return line.removeprefix("ddetect: ").rstrip(".")[:300]
 

@@ -37,6 +37,7 @@ def leave(number: int, _frame: object) -> None:
 signal.signal(signal.SIGTERM, leave)
 if mode == "crash":
     note("crashed")
+    sys.stderr.write("E1116 02:36:47.309736   25545 add_port.cc:83] chatter of a library\n")
     sys.exit("ddetect: no grpc in this house.\n\nInstall it.")
 if mode == "last-words" and role == "coordinator":
     with open(os.path.join(run_dir, "alarm-001.txt"), "w") as alarm:
