@@ -11,6 +11,7 @@ not, so they are taken off (checked against the recorder in tests/live).
 from __future__ import annotations
 
 from _thread import get_ident
+from operator import index
 from struct import error
 from time import monotonic_ns
 from typing import Any, Callable, Dict, Optional, Tuple
@@ -87,7 +88,7 @@ def reduce_number(op: Any) -> int:
 
 
 def enter_call() -> int:
-    """A collective that the recorder describes in full."""
+    """Count a call; the recorder describes the rest."""
     now = monotonic_ns()
     mirror.calls = calls = mirror.calls + 1
     pack_pair(state.raw, COUNT_AT, calls, now)
@@ -114,7 +115,7 @@ def enter_of(kind: int, has_root: bool, has_op: bool, has_group_root: bool = Tru
         return enter_call()
 
     def enter_reducing(group: Any, tensor: Any, op: Any) -> int:
-        write_row(kind, group, tensor, None, None, _REDUCE.get(id(op)) or reduce_number(op))
+        write_row(kind, group, tensor, -1, None, _REDUCE.get(id(op)) or reduce_number(op))
         return enter_call()
 
     def enter_rooted_reducing(group: Any, tensor: Any, dst: Any, group_dst: Any, op: Any) -> int:
@@ -142,6 +143,8 @@ def write_row(kind: int, group: Any, tensor: Any, root: Any, group_root: Any, op
     try:
         if root is None:
             root = -1 if group_root is None else found.members[group_root]
+        elif type(root) is not int:
+            root = index(root)
         if found.by_device is None:
             number = found.number
             sequence = process_group._get_sequence_number_for_group() + 1
@@ -155,9 +158,7 @@ def write_row(kind: int, group: Any, tensor: Any, root: Any, group_root: Any, op
                 sequence -= found.p2p
         calls = mirror.calls
         at = CALLS_AT + (calls % CALLS_ROWS) * CALLS_WIDTH
-        version = calls * 2 + 1  # odd while it is written
-        pack_call(state.raw, at * 8, version, kind, number, sequence, root, op)
-        state.slots[at] = version + 1
+        pack_call(state.raw, at * 8, calls * 2 + 2, kind, number, sequence, root, op)
     except (
         WRONG_ARGUMENTS
     ):  # the job's mistake, which torch is about to tell it, or a backend without numbers

@@ -93,6 +93,7 @@ def _leave_destroy(c10d: Any) -> Callable[[int], None]:
             slots[page.S_PG_NS] = monotonic_ns()
         groups.refresh()
         # Who has left stays on its way out, whatever it does next: the others may still wait for it.
-        state.leave_phase(page.LEAVING if slots[page.S_PG_STATE] == page.PG_LEFT else before)
+        left = slots[page.S_PG_STATE] == page.PG_LEFT
+        state.leave_phase(page.LEAVING if left and before >= 0 else before)
 
     return leave_destroy

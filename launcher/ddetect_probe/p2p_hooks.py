@@ -16,7 +16,7 @@ import weakref
 from _thread import get_ident
 from operator import index
 from time import monotonic_ns
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ddetect_probe import groups, page, state
 from ddetect_probe.page import COLLECTIVE, P2P, P2P_AT, P2P_WIDTH, S_P2P, pack_open_op, pack_pair
@@ -25,7 +25,7 @@ from ddetect_probe.state import KEEP, LANE, mirror
 
 COUNT_AT = S_P2P * 8
 WAITING = 6  # offset of the field in its row
-Token = Tuple[int, int, Optional[groups.Known]]  # row or -1, phase before or -1, the group
+Token = List[Any]  # row or -1 (also once a Work has it), phase before or -1, the group
 
 _rows_of: Dict[int, Tuple[int, Any]] = {}  # id of a Work -> its row and the weak reference that frees it
 
@@ -65,7 +65,7 @@ def enter_monitored_barrier(group: Any) -> Token:
     """Everyone waits for the group's first rank, which waits for everyone (peer -1)."""
     found = groups.find(group)
     if found is None:
-        return (-1, -1, None)
+        return [-1, -1, None]
     peer = found.members[0] if found.members and found.members[0] != state.slots[page.S_RANK] else -1
     return _open_row(page.MONITORED_BARRIER, found, peer, 0, COLLECTIVE)
 
@@ -73,13 +73,13 @@ def enter_monitored_barrier(group: Any) -> Token:
 def _enter(kind: int, group: Any, tag: Any, peer: Any, group_peer: Any) -> Token:
     found = groups.find(group)
     if found is None:
-        return (-1, -1, None)
+        return [-1, -1, None]
     try:
         if peer is None:
             peer = -1 if group_peer is None else found.members[group_peer]
         peer = index(peer)
     except (IndexError, TypeError):  # the job's mistake, which torch is about to tell it
-        return (-1, -1, None)
+        return [-1, -1, None]
     return _open_row(kind, found, peer, tag if type(tag) is int else 0, P2P)
 
 
@@ -96,12 +96,10 @@ def _open_row(kind: int, found: groups.Known, peer: int, tag: int, phase: int) -
     try:
         row = P2P_AT + state.free_rows.pop() * P2P_WIDTH
     except IndexError:  # more are open than there are rows
-        return (-1, before, found)
-    version = count * 4 + 1  # odd while it is written
-    # waiting: inside the call the host is blocked on it
-    pack_open_op(state.raw, row * 8, version, kind, peer, tag, found.number, now, 1, 0)
-    slots[row] = version + 1
-    return (row, before, found)
+        return [-1, before, found]
+    # waiting is 1: inside the call the host is blocked on it
+    pack_open_op(state.raw, row * 8, count * 2, kind, peer, tag, found.number, now, 1, 0)
+    return [row, before, found]
 
 
 def opened(token: Optional[Token], work: Any) -> Any:
@@ -112,6 +110,7 @@ def opened(token: Optional[Token], work: Any) -> Any:
             if found is not None:
                 found.p2p += 1
             if row >= 0:
+                token[0] = -1
                 state.slots[row + WAITING] = 0
                 key = id(work)
                 earlier = _rows_of.get(key)
@@ -128,7 +127,7 @@ def leave_p2p(token: Optional[Token]) -> None:
     if token is None:
         return
     row, before, _ = token
-    if row >= 0 and state.slots[row + WAITING]:
+    if row >= 0:
         _free(row)
     if before >= 0:
         mirror.phase = before
@@ -185,21 +184,21 @@ class Wait:
 class Waiting(functools.partial):  # type: ignore[type-arg]
     """`work.wait` for the length of one call."""
 
-    __slots__ = ("before", "phase", "row")
+    __slots__ = ("begun",)
 
-    before: int  # the phase before, -1 on another thread
-    phase: int  # the one we wrote
-    row: int  # -1 for a collective
+    begun: Tuple[
+        int, int, int
+    ]  # the phase before (-1 on another thread), the one we wrote, the row (-1: collective)
 
     def __del__(self) -> None:
         try:
-            if self.row >= 0:
+            before, phase, row = self.begun
+            if row >= 0:
                 found = _rows_of.pop(id(self.args[0]), None)
                 if found is not None:
                     _free(found[0])
             # A lane that says something else by now belongs to somebody else (`wait` was kept, not called).
-            before = self.before
-            if before >= 0 and mirror.phase == self.phase:
+            if before >= 0 and mirror.phase == phase:
                 mirror.phase = before
                 state.slots[LANE] = (monotonic_ns() & KEEP) | before
         except Exception:
@@ -209,17 +208,13 @@ class Waiting(functools.partial):  # type: ignore[type-arg]
 def _begin(original: Any, work: Any, found: Optional[Tuple[int, Any]]) -> Waiting:
     """Note that the host is about to wait for this work."""
     waiting = Waiting(original, work)
-    if found is None:
-        waiting.row = -1
-        waiting.phase = phase = COLLECTIVE
-    else:
-        waiting.row = row = found[0]
-        waiting.phase = phase = P2P
+    row, phase, before = -1, COLLECTIVE, -1
+    if found is not None:
+        row, phase = found[0], P2P
         state.slots[row + WAITING] = 1
     if get_ident() == state.main:
-        waiting.before = mirror.phase
+        before = mirror.phase
         mirror.phase = phase
         state.slots[LANE] = (monotonic_ns() & KEEP) | phase
-    else:
-        waiting.before = -1
+    waiting.begun = (before, phase, row)
     return waiting

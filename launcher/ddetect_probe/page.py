@@ -81,7 +81,7 @@ def page_name(pid: int, ticks: int) -> str:
     return f"{pid}.{ticks}{SUFFIX}"
 
 
-# A counter and its time, or a call with its (odd) sequence number, in one go: cheaper than slot by slot.
+# A counter and its time, or a whole row with its sequence counter, in one go: cheaper than slot by slot.
 pack_pair = struct.Struct("<2q").pack_into
 pack_call = struct.Struct("<6q").pack_into
 pack_open_op = struct.Struct("<8q").pack_into
@@ -247,8 +247,8 @@ class Page:
     def _row(self, at: int, width: int) -> Optional[Tuple[int, ...]]:
         for _ in range(_ROW_TRIES):
             row = struct.unpack_from(f"<{width}q", self._map, at * 8)
-            again = struct.unpack_from("<q", self._map, at * 8)[0]
-            if row[0] == again and not row[0] & 1:
+            # The whole row, not its counter alone: the probe writes a row in one go, counter first.
+            if row == struct.unpack_from(f"<{width}q", self._map, at * 8) and not row[0] & 1:
                 return row[1:] if row[0] else None
         return None
 

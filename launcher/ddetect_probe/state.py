@@ -33,10 +33,10 @@ _broken: List[str] = []
 class Mirror:
     """What the page says last, kept in Python too: reading a slot back costs more than reading this."""
 
-    __slots__ = ("batches", "calls", "fetches", "p2p", "phase", "steps")
+    __slots__ = ("batches", "before_step", "calls", "fetches", "p2p", "phase", "steps")
 
     def __init__(self) -> None:
-        self.phase = self.batches = self.calls = self.fetches = self.p2p = self.steps = 0
+        self.phase = self.before_step = self.batches = self.calls = self.fetches = self.p2p = self.steps = 0
 
 
 mirror = Mirror()
