@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_wrong_launch_flag_is_a_sentence_and_2(words: list[str], capsys: pytest.
     assert errors[1] == ""
 
 
-def test_flags_behind_the_program_are_the_jobs() -> None:
+def test_flags_behind_the_program_are_the_jobs(tmp_path: Path) -> None:
     """One leading `--` is ours; everything else is left as it is."""
     job = "import sys; print(sys.argv[1:])"
     words = ["--quiet", "--", sys.executable, "-c", job, "--out", "x", "--", "--help"]
@@ -96,13 +97,13 @@ def test_every_launch_flag_has_an_environment_twin() -> None:
     assert [args[flag] for flag in flags] == ["o", 7.0, "stop", "http://n", "h:1", "s", True]
 
 
-def test_launch_imports_nothing_that_may_be_broken() -> None:
+def test_launch_imports_nothing_that_may_be_broken(tmp_path: Path) -> None:
     """A broken grpc or numpy still launches the job."""
     code = (
         "import sys\nfor name in sys.argv[1].split(','): sys.modules[name] = None\n"
         "from ddetect.cli.main import main\nsys.exit(main(['launch', '--out', sys.argv[2], 'sh', '-c', 'exit 9']))"
     )
-    words = [sys.executable, "-c", code, ",".join(NOT_FOR_LAUNCH), os.devnull]
+    words = [sys.executable, "-c", code, ",".join(NOT_FOR_LAUNCH), str(tmp_path / "out")]
     done = subprocess.run(words, capture_output=True, check=False)
 
     assert done.returncode == 9

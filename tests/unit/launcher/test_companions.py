@@ -160,10 +160,16 @@ def test_mpirun_starts_one_agent_for_its_ranks(launcher: Launcher) -> None:
     if mpirun is None:
         pytest.skip("needs mpirun: apt-get install openmpi-bin")
     launcher.environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    code = f"import time, os; p = {str(launcher.journal)!r}\nwhile not os.path.exists(p): time.sleep(0.05)\nprint('x')"
-    done = launcher.run([mpirun, "--oversubscribe", "-n", "3", *launcher.python(code)])
+    # Every rank waits for the others and for a companion: none may leave before the last has come.
+    code = (
+        "import os, sys, time\nfolder, journal = sys.argv[1:]\nopen(f'{folder}/rank-{os.getpid()}', 'w').close()\n"
+        "while len([n for n in os.listdir(folder) if n[:5] == 'rank-']) < 3 or not os.path.exists(journal):\n"
+        "    time.sleep(0.05)\nprint('x')"
+    )
+    rank = launcher.command(sys.executable, "-c", code, str(launcher.tmp_path), str(launcher.journal))
+    done = launcher.run([mpirun, "--oversubscribe", "-n", "3", *rank])
 
-    assert (done.returncode, done.stdout) == (0, b"x\n" * 3)
+    assert (done.returncode, done.stdout.count(b"x")) == (0, 3)
     assert len(launcher.pids("agent")) <= 1
     assert len(launcher.pids("coordinator")) <= 1
     assert launcher.lines()
@@ -207,6 +213,7 @@ def test_coordinator_hears_how_the_job_ends(launcher: Launcher) -> None:
 
 def test_unwritable_out_falls_back_and_says_where(launcher: Launcher) -> None:
     """/proc takes no folder, not even from root."""
+    launcher.environ["TMPDIR"] = str(launcher.tmp_path)
     done = launcher.run(launcher.command("true", out="/proc/nope/out"))
 
     assert done.returncode == 0
