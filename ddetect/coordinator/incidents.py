@@ -42,7 +42,7 @@ class Incidents:
     def write(self, incident: Incident, snapshot: Snapshot) -> Path:
         """Write or rewrite an incident: the snapshot first, the verdict last, so a reader finds all of it."""
         folder = self.folder(incident)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         write_snapshot(folder / "snapshot.ddsnap", snapshot)
         write_text(folder / "report.txt", format_report(incident, folder=str(folder)))
         write_text(folder / "verdict.json", json.dumps(verdict_json(incident), indent=1) + "\n")

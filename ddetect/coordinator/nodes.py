@@ -26,6 +26,7 @@ class Node:
     coming: NodeRoster | None = None  # told, but its first beat is still on the way
     beats: Beats | None = None
     beats_at: float = -math.inf
+    since: float = math.inf  # when the first beat of this attempt came
     heard_at: float = -math.inf
     connected: bool = True
 
@@ -41,7 +42,7 @@ class Pulse:
     quiet_rank: int  # the live rank that has been quiet longest,
     quiet_at: float  # and when it last moved
     seen_at: float  # how far our sight reaches: the oldest of the newest beats
-    phase: Phase  # what the ranks that are not inside a collective do
+    phase: Phase  # what the ranks that are not inside a collective do; PAUSED if somebody stopped them all
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Nodes:
         """Keep a beat that fits its roster."""
         node = self.node(name)
         if node.coming is not None and node.coming.version == beat.roster_version:
-            node.roster, node.coming = node.coming, None
+            node.roster, node.coming, node.since = node.coming, None, min(node.since, now)
         if node.roster is None or node.roster.version != beat.roster_version:
             return  # it crossed a roster on the way; the next one is a second away
         if len(beat.beats) == len(node.roster.roster):
@@ -84,10 +85,13 @@ class Nodes:
             return None
         rank = np.concatenate([roster.roster.rank for roster, _, _ in parts])
         phase = np.concatenate([beats.phase for _, beats, _ in parts])
-        alive = np.concatenate([beats.state > 0 for _, beats, _ in parts])
+        state = np.concatenate([beats.state for _, beats, _ in parts])
+        alive = state > 0
         stepped_at = np.concatenate([at - beats.step_age_s for _, beats, at in parts])
         active_at = np.concatenate([at - beats.activity_age_s for _, beats, at in parts])
+        # Who never moved is as old as our sight of it: a rank without a page, or one that has just begun.
         active_at = np.maximum(active_at, stepped_at)
+        active_at[np.isneginf(active_at)] = min(node.since for node in self.nodes.values())
         quiet = int(np.argmin(np.where(alive, active_at, math.inf)))
         return Pulse(
             alive=int(np.count_nonzero(alive)),
@@ -97,7 +101,7 @@ class Nodes:
             quiet_rank=int(rank[quiet]),
             quiet_at=float(active_at[quiet]),
             seen_at=min(at for _, _, at in parts),
-            phase=_telling_phase(phase[alive]),
+            phase=Phase.PAUSED if (state[alive] == ord("T")).all() else _telling_phase(phase[alive]),
         )
 
     def roster(self) -> Roster:

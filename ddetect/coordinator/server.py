@@ -29,7 +29,7 @@ from ddetect.coordinator.state import Job
 from ddetect.coordinator.view import status_line, status_response
 from ddetect.errors import HostError, NetworkError, UsageError
 from ddetect.messages import EndRanks, Hello, ToAgent
-from ddetect.model import Incident, Stage
+from ddetect.model import Incident
 from ddetect.report.text import format_report
 from ddetect.wire.channel import OPTIONS, admits
 from ddetect.wire.codec import decode_from_agent, encode_to_agent
@@ -60,7 +60,6 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         self.options = options
         self._outboxes: dict[str, asyncio.Queue[ToAgent]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last: Incident | None = None
         self._alarms = 0
         self._line = ""
         self._ending_seen = 0.0
@@ -92,9 +91,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
                 del self._outboxes[name]
                 self.handle(Lost(name))
 
-    async def Status(
-        self, request: client_pb2.StatusRequest, context: Context
-    ) -> client_pb2.StatusResponse:
+    async def Status(self, request: client_pb2.StatusRequest, context: Context) -> client_pb2.StatusResponse:
         """Every rank's step, phase and age."""
         await self._admit(context)
         watch = self.job.watch
@@ -139,11 +136,11 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             case Record(incident, snapshot, alarm):
                 folder = self.incidents.write(incident, snapshot)
                 log.info("%s: %s %s", folder.name, incident.stage.value, incident.verdict.summary)
-                if alarm or (incident.stage is Stage.CLOSED and incident.confirmed_at_unix_ns is not None):
-                    self._last = incident
-                    self._tell_launcher(incident, folder)
                 if alarm:
+                    self._tell_launcher(incident, folder)
                     self._alarm(incident, folder)
+                elif incident.closed is not None and incident.confirmed_at_unix_ns is not None:
+                    self._print(f"ddetect: {folder.name} is closed: {incident.closed.reason}\n")
 
     def _alarm(self, incident: Incident, folder: Path) -> None:
         on_hang = self.options.on_hang
@@ -152,6 +149,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         if on_hang.kind == "exec":
             self._start(act.run_command(on_hang.command, incident, folder))
         elif on_hang.kind == "stop" and incident.verdict.status.value == "hang":
+            self.handle(Ending("ddetect ended the ranks (--on-hang=stop)"))
             for outbox in self._outboxes.values():
                 outbox.put_nowait(EndRanks(act.STOP_GRACE_S))
 
@@ -163,16 +161,20 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
     # ------------------------------------------------------------ the launcher's files
 
     def _tell_launcher(self, incident: Incident, folder: Path) -> None:
+        self._print(format_report(incident, folder=str(folder)))
         if self.options.run_dir is None:
             return
-        self._alarms += 1
-        text = format_report(incident, folder=str(folder))
-        write_text(self.options.run_dir / f"alarm-{self._alarms:03d}.txt", text)
         write_text(
             self.options.run_dir / "summary.txt",
             f"ddetect: {incident.verdict.summary}\n"
             f"ddetect: evidence in {folder}; next: ddetect diagnose {folder / 'snapshot.ddsnap'}\n",
         )
+
+    def _print(self, text: str) -> None:
+        """Have the launcher print this to the user's terminal, once."""
+        if self.options.run_dir is not None:
+            self._alarms += 1
+            write_text(self.options.run_dir / f"alarm-{self._alarms:03d}.txt", text)
 
     def _paint(self) -> None:
         line = status_line(self.job, time.monotonic())

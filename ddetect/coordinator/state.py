@@ -152,7 +152,8 @@ class Job:
         if self.watch is None:
             self.watch = self._suspect(pulse, now)
         elif pulse is not None and self._resumed(self.watch, pulse):
-            commands += self._close(f"progress resumed after {now - self.watch.since:.1f} s", now, unix_ns)
+            reason = f"progress resumed after {now - self.watch.since:.1f} s"
+            commands += self._close(reason, now, unix_ns, learn=True)
         watch = self.watch
         if watch is not None and self._question is None and now >= watch.next_look_at:
             commands += self._ask(watch, now)
@@ -232,7 +233,7 @@ class Job:
         assert snapshot is not None
         verdict = self._verdict_on(snapshot)
         if verdict.status is Status.HEALTHY:
-            return self._close("looked closer: the job is moving", now, unix_ns)
+            return self._close("looked closer: the job is moving", now, unix_ns, learn=True)
         confirmed = self._is_time(watch, verdict, snapshot, now, unix_ns)
         before = watch.incident
         if before is None:
@@ -313,13 +314,13 @@ class Job:
             judged_at_unix_ns=unix_ns,
         )
 
-    def _close(self, reason: str, now: float, unix_ns: int) -> list[Command]:
-        """End the watch. A gap that ended by itself was normal: learn it."""
+    def _close(self, reason: str, now: float, unix_ns: int, *, learn: bool = False) -> list[Command]:
+        """End the watch. A gap that ended by itself (`learn`) was normal."""
         watch, self.watch, self._question = self.watch, None, None
         if watch is None:
             return []
         lasted = now - watch.since
-        if watch.kind != "death" and self.patience.learned(watch.steps):
+        if learn and self.patience.learned(watch.steps):
             self.patience.learn(watch.phase, lasted)
         if watch.incident is None or watch.snapshot is None:
             return []
@@ -381,6 +382,9 @@ class Job:
 
     def _new_attempt(self, now: float, unix_ns: int) -> list[Command]:
         commands = self._close("the job was restarted", now, unix_ns)
+        self.ending = None  # whoever asked the ranks to end has new ones now
+        for node in self.nodes.nodes.values():
+            node.since = math.inf
         self.attempt += 1
         self.gone.clear()
         self._deaths_judged = 0

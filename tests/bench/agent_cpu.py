@@ -16,19 +16,17 @@ from tests.bench.step_time import JOB
 def measure(ranks: int = 8, seconds: float = 20.0) -> dict[str, float]:
     """Start a job of `ranks` ranks that step ten times a second, wait until all step, and count CPU seconds."""
     with tempfile.TemporaryDirectory() as out:
+        ddetect = [sys.executable, "-m", "ddetect", "launch", "--out", out]
+        torchrun = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            str(ranks),
+        ]
         launcher = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "ddetect",
-                "launch",
-                "--out",
-                out,
-                sys.executable,
-                "-m",
-                "torch.distributed.run",
-            ]
-            + ["--standalone", "--nproc-per-node", str(ranks), str(JOB), "-", "100000", "0.1"],
+            [*ddetect, *torchrun, str(JOB), "-", "100000", "0.1"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -110,6 +110,10 @@ class Story:
         return [record.incident.stage for record in self.records]
 
 
+def died(how: Departure = Departure.VANISHED, exception: str = "") -> NodeGone:
+    return NodeGone((Gone(1, Role.RANK, -1, 12, how, 0.1, exception),))
+
+
 def test_job_that_steps_is_left_alone():
     """No question, no incident."""
     story = Story().run(60, stepping=True)
@@ -232,15 +236,51 @@ def test_paused_job_is_left_alone():
     assert story.records == []
 
 
+def test_job_that_somebody_stopped_as_a_whole_is_left_alone():
+    """Ctrl-Z stops every rank; one stopped rank is a fault, all of them are a wish."""
+    story = Story().run(10, stepping=True)
+    story.state = ord("T")
+    story.run(120)
+
+    assert story.records == []
+
+
+def test_rank_that_never_moved_is_as_old_as_our_sight_of_it():
+    """Without a page there is no activity to measure from; the stall still has a beginning."""
+    story = Story(startup_s=10)
+    for _ in range(20):
+        story.now += 1
+        columns = {item.name: [0, 0] for item in fields(Beats)} | {
+            "step_age_s": [float("inf")] * 2,
+            "activity_age_s": [float("inf")] * 2,
+            "state": [ord("S")] * 2,
+        }
+        story.send(NodeBeat(1, Beats(**columns)))
+
+    assert story.stages() == [Stage.SUSPECTED]
+    assert 10 <= story.records[0].incident.stalled_for_s < 15
+
+
+def test_ranks_ended_on_a_hang_are_no_second_incident():
+    """--on-hang=stop kills them: that is not news, and a restart is watched again."""
+    story = Story(STOPPED).run(10, stepping=True).run(6)
+    story.event(Ending("ddetect ended the ranks"))
+    story.send(died())
+    story.run(3)
+    assert story.stages() == [Stage.CONFIRMED]
+
+    story.roster(2, start=50)
+    story.step = 0
+    story.run(10, stepping=True).run(6)
+
+    assert story.stages() == [Stage.CONFIRMED, Stage.CLOSED, Stage.CONFIRMED]
+
+
 def test_look_that_finds_the_job_moving_records_nothing():
     """A suspicion that its own looks refute is forgotten."""
     story = Story(WELL).run(10, stepping=True).run(5)
 
     assert story.records == []
-
-
-def died(how: Departure = Departure.VANISHED, exception: str = "") -> NodeGone:
-    return NodeGone((Gone(1, Role.RANK, -1, 12, how, 0.1, exception),))
 
 
 def test_death_of_a_rank_is_an_alarm_within_seconds():
