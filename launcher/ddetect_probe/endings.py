@@ -28,7 +28,7 @@ FRAMEWORKS = frozenset(
         "ddetect", "ddetect_probe", "ddetect_launcher",
     )
 )  # fmt: skip
-_MESSAGE = 400
+_MESSAGE_BYTES = 400
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
@@ -90,18 +90,19 @@ def _child_done(token: None) -> None:
 def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:
     """Write an exception into the page."""
     function, file, line = innermost_user_frame(trace)
-    message = str(value)
-    room = _MESSAGE if message.isascii() else _MESSAGE // 6  # JSON may write six bytes for one of ours
+    # Cut by bytes and written as UTF-8: gloo ends every message with an emoji, and its reason must survive the cut.
+    message = str(value).encode("utf-8", "replace")[:_MESSAGE_BYTES].decode("utf-8", "ignore")
     state.text(
         "exception",
         json.dumps(
             {
                 "type": getattr(kind, "__name__", str(kind)),
-                "message": message[:room],
+                "message": message,
                 "function": function[-100:],
                 "file": file[-200:],
                 "line": line,
-            }
+            },
+            ensure_ascii=False,
         ),
     )
 
