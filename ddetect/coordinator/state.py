@@ -384,7 +384,7 @@ class Job:
         commands = self._close("the job was restarted", now, unix_ns)
         self.ending = None  # whoever asked the ranks to end has new ones now
         for node in self.nodes.nodes.values():
-            node.since = math.inf
+            node.beats, node.since = None, math.inf  # what was heard of the old ranks says nothing of the new
         self.attempt += 1
         self.gone.clear()
         self._deaths_judged = 0
