@@ -177,3 +177,16 @@ def test_killed_process_leaves_its_page(job: Job, fake_torch: str) -> None:
 
     assert (seen.header()[page.S_EXIT], seen.lanes()[0][0]) == (page.ALIVE, page.STARTING)
     assert Path(seen.path).exists()
+
+
+def test_reason_of_a_long_message_survives_an_emoji_at_its_end(job: Job, fake_torch: str) -> None:
+    """gloo ends its errors with one: the text before it, which tells cause from consequence, is kept."""
+    message = "[/" + "x" * 70 + "/pair.cc:553] Connection closed by peer. GLHF! \U0001f3d6\ufe0f"
+    program = job.write("train.py", f"import torch\nraise RuntimeError({message!r})\n")
+
+    job.finish(program, path=fake_torch, RANK="0")
+
+    (seen,) = job.pages()
+    told = seen.exception()
+    assert told is not None
+    assert told["message"] == message
