@@ -16,6 +16,7 @@ from ddetect.model import Frame, Where
 
 _PACKAGES = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _STDLIB_FOLDER = re.compile(r"/lib(?:64)?/python3(?:\.\d+)?t?/|/python3\d*\.zip/|^<frozen ")
+_IMPORT_ROOT = re.compile(r"^.*/(?:site-packages|dist-packages|lib(?:64)?/python3(?:\.\d+)?t?)/")
 _PROBE = re.compile(r"(?:^|/)ddetect_probe/")
 
 
@@ -62,7 +63,7 @@ def format_where(where: Where | None) -> str:
 
 
 def format_stack(stack: Sequence[Frame], limit: int = 6) -> str:
-    """Write the innermost frames on one line, innermost first, with full paths, without the probe's."""
+    """Write the innermost frames on one line, innermost first, without the probe's; only the user's paths in full."""
     frames = [frame for frame in stack if not is_probe(frame)]
-    shown = " <- ".join(f"{f.function} ({f.file}:{f.line})" for f in frames[:limit])
+    shown = " <- ".join(f"{f.function} ({_IMPORT_ROOT.sub('', f.file)}:{f.line})" for f in frames[:limit])
     return shown + (" <- ..." if len(frames) > limit else "")

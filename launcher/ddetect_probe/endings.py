@@ -7,13 +7,14 @@ exception text, S_EXIT, the EXITING phase. Never here: a change to what the job 
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import multiprocessing.process
 import os
 import sys
 import threading
 from types import TracebackType
-from typing import Any, Optional, Tuple
+from typing import Any, NoReturn, Optional, Tuple
 
 from ddetect_probe import page, state
 from ddetect_probe.splice import splice
@@ -58,9 +59,25 @@ def watch_endings() -> None:
 
     threading.excepthook = thread_excepthook
     atexit.register(state.mark_exit, page.EXITED)
+    _watch_hard_exit()
     # Finalization begins here, before non-daemon threads are joined and before any atexit function.
     splice(threading._shutdown, _shutting_down, _nothing)  # type: ignore[attr-defined]
     splice(multiprocessing.process.BaseProcess.run, _nothing_yet, _child_done)
+
+
+def _watch_hard_exit() -> None:
+    """os._exit(0) skips every hook: without this, a script that ends so would look killed."""
+    leave = os._exit
+
+    def _exit(status: int) -> NoReturn:
+        try:
+            if status == 0:
+                state.mark_exit(page.EXITED)
+        except Exception:
+            state.broken("os._exit")
+        leave(status)
+
+    os._exit = functools.update_wrapper(_exit, leave)
 
 
 def _shutting_down() -> None:
