@@ -46,9 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--notify", default=env("DDETECT_NOTIFY", ""), help="URL that gets a JSON POST on an alarm"
     )
-    parser.add_argument(
-        "--signatures", default=env("DDETECT_SIGNATURES"), help="more stack signatures"
-    )
+    parser.add_argument("--signatures", default=env("DDETECT_SIGNATURES"), help="more stack signatures")
     parser.add_argument("--job", default=env("DDETECT_JOB", ""), help="the job's name")
 
 

@@ -16,7 +16,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         + ", ".join(sorted(_hanging() - {"data_worker_stuck"})),
     )
     parser.add_argument(
-        "--keep", metavar="DIR", type=Path, help="keep the incident folder and the logs there"
+        "--keep", metavar="DIR", type=Path, help="where evidence and logs go (ddetect-out/demo-TIME)"
     )
 
 
@@ -69,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
     wrong = differences(verdict, scenario, params)
     for line in wrong:
         _say(f"not what was staged: {line}")
-    where = f" The evidence is in {args.keep}." if args.keep else ""
-    _say(f"the job is ended.{where} Now your own: ddetect launch torchrun --nproc-per-node 8 train.py")
+    _say(f"the job is ended; its evidence is in {folder}.")
+    _say("now your own: ddetect launch torchrun --nproc-per-node 8 train.py")
     return 1 if wrong else 0
 
 
@@ -236,17 +235,15 @@ def _status_text(launcher_pid: int) -> str:
 
 @contextlib.contextmanager
 def _kept(keep: Path | None) -> Iterator[Path]:
-    if keep is None:
-        with tempfile.TemporaryDirectory(prefix="ddetect-demo-") as folder:
-            yield Path(folder)
-        return
+    if keep is None:  # as with `launch`; a folder per demo, so that its verdict is the only one there
+        keep = Path("ddetect-out") / time.strftime("demo-%m%d-%H%M%S")
     try:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
             f"cannot write to {keep}: {error.strerror}", hint="Choose another --keep DIR."
         ) from error
-    yield keep.absolute()
+    yield keep
 
 
 @contextlib.contextmanager
