@@ -132,10 +132,12 @@ def _rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
     else:
         at = f"; last seen in {format_where(culprits[0].where)}" if culprits[0].where else ""
         says = f"{ranks_words(ranks)} (pid {one.pid}) vanished without a word: killed by a signal{at}"
+        if len(first) > 1:
+            says = f"{ranks_words(ranks)} vanished in the same moment: one was killed, and the rest was ended after it"
     evidence = [_death_line(gone) for gone in sorted(deaths, key=lambda gone: (-gone.age_s, gone.rank))][:8]
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION if raised else Cause.KILLED_BY_SIGNAL,
-        Proof.STRUCTURAL, confidence.times(confidence.DEAD, confidence.TIE if len(first) > 1 else 1.0), says,
+        Proof.STRUCTURAL, confidence.times(confidence.DEAD, confidence.SAME_MOMENT if len(first) > 1 else 1.0), says,
         tuple(culprits), tuple(evidence),
     )  # fmt: skip
 

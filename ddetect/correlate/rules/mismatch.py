@@ -120,6 +120,7 @@ def _usual(values: list[tuple[Any, int]]) -> Any:
 
 
 def _finding(scene: Scene, wait: Wait, sides: list[Side]) -> Finding:
+    still = set(wait.waiters)
     tie = _count(sides[0]) == _count(sides[1])
     named = sides if tie else sides[1:]
     untold = wait.standing is not None and sum(map(_count, sides)) < len(wait.standing.members)
@@ -130,7 +131,7 @@ def _finding(scene: Scene, wait: Wait, sides: list[Side]) -> Finding:
     ]
     culprits = [
         Culprit(
-            rank, host=scene.host(rank), pid=scene.pid(rank), where=_where(scene, call, rank),
+            rank, host=scene.host(rank), pid=scene.pid(rank), where=_where(scene, call, rank, still),
             doing=f"called {_words(call.signature)}",
         )
         for _, calls in named
@@ -141,7 +142,7 @@ def _finding(scene: Scene, wait: Wait, sides: list[Side]) -> Finding:
     for _, calls in sides[:3]:
         ranks = sorted(rank for call in calls for rank in call.ranks.tolist())
         lines = {
-            format_where(_where(scene, call, int(rank))) for call in calls for rank in call.ranks[:8]
+            format_where(_where(scene, call, rank, still)) for call in calls for rank in call.ranks[:8]
         } - {""}
         at = f" in {min(lines)}" if lines else ""
         shown.append(f"{ranks_words(ranks)} called {_words(calls[0].signature)}{at}")
@@ -154,8 +155,11 @@ def _finding(scene: Scene, wait: Wait, sides: list[Side]) -> Finding:
     )  # fmt: skip
 
 
-def _where(scene: Scene, call: Call, rank: int) -> Where | None:
-    return where_of(scene.snapshot.frames[call.frame]) if call.frame != UNKNOWN else user_line(scene, rank)
+def _where(scene: Scene, call: Call, rank: int, still: set[int]) -> Where | None:
+    """The line of the call: the recorder's, or that of a rank which is still in it. Who left is elsewhere by now."""
+    if call.frame != UNKNOWN:
+        return where_of(scene.snapshot.frames[call.frame])
+    return user_line(scene, rank) if rank in still else None
 
 
 def _words(signature: Signature) -> str:

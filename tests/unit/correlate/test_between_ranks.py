@@ -294,3 +294,18 @@ def test_builder_knows_a_backward_without_an_open_operation_computes():
     assert DOINGS["computing"].look in snapshot.samples[-1].sightings
 
     assert judge(snapshot).culprit_ranks == (2,)
+
+
+def test_side_that_left_the_slot_is_not_shown_at_its_present_line():
+    """Who has left the slot is at another line by now: no line is better than a wrong one."""
+    builder = build(3, seq=7)
+    builder.enters(0, "all_reduce", signature=replace(PLAIN, in_dtypes="[Double]"))
+    for rank in (1, 2):
+        builder.enters(rank, "all_reduce", seq=8)
+        builder.ops.append((rank, 0, 7, PLAIN, OpState.COMPLETED))
+
+    verdict = judge(builder.snapshot())
+
+    assert verdict.culprit_ranks == (0,)
+    assert "ranks 1-2 called all_reduce([[16, 4]] Float SUM)" in verdict.summary
+    assert verdict.summary.count(" in train.py:40") == 1

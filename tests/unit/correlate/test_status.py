@@ -208,3 +208,11 @@ def test_stopped_rank_before_joining_is_a_stopped_process():
 def test_empty_snapshot_is_undecided():
     """Nothing known is not healthy."""
     assert judge(Snapshot()).status is Status.UNDECIDED
+
+
+def test_ranks_that_vanished_in_one_moment_are_all_named_with_little_confidence():
+    """Nobody saw which was first, so none is preferred."""
+    verdict = judge(scene(gone=[died(r, VANISHED, age_s=0.3) for r in range(4)]))
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.KILLED_BY_SIGNAL, (0, 1, 2, 3))
+    assert verdict.confidence < 0.5
