@@ -43,7 +43,9 @@ def _between(before: Sample, after: Sample, wanted: np.typing.NDArray[np.int64])
         known = min(after.io_bytes[now], before.io_bytes[then]) >= 0
         if known and after.io_bytes[now] - before.io_bytes[then] > IO_NOISE_BYTES:
             bytes_moved.add(rank)
-        if after.role[now] == Role.RANK and _path(after, int(now)) != _path(before, int(then)):
+        if after.role[now] in (Role.RANK, Role.LOADER_WORKER) and _path(after, int(now)) != _path(
+            before, int(then)
+        ):
             stacks.add(rank)
     found = []
     if fetches:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddetect.correlate.collectives import Standing, calls_at, op_name
+from ddetect.correlate.graph import components
 from ddetect.correlate.kinds import OWN_BUSINESS, Kind, Posture
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.model import UNKNOWN, Group, Ints, P2PKind, Phase, Waiting
@@ -407,45 +408,5 @@ def _cycles(scene: Scene, waits: list[Wait], host_held: Bools) -> tuple[tuple[in
         edges[-number] = targets & ({wait.root} if rooted else set(wait.missing))
         for waiter in targets.intersection(wait.waiters):
             edges[waiter].add(-number)
-    components = (tuple(node for node in component if node >= 0) for component in _components(edges))
+    components = (tuple(node for node in component if node >= 0) for component in components(edges))
     return tuple(sorted(component for component in components if len(component) > 1))
-
-
-def _components(edges: dict[int, set[int]]) -> list[tuple[int, ...]]:
-    """Tarjan's strongly connected components, without recursion."""
-    number: dict[int, int] = {}
-    low: dict[int, int] = {}
-    path: list[int] = []
-    on_path: set[int] = set()
-    found: list[tuple[int, ...]] = []
-    for start in sorted(edges):
-        if start in number:
-            continue
-        work = [(start, iter(sorted(edges[start])))]
-        number[start] = low[start] = len(number)
-        path.append(start)
-        on_path.add(start)
-        while work:
-            node, rest = work[-1]
-            step = next((target for target in rest if target not in number or target in on_path), None)
-            if step is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == number[node]:
-                    component = []
-                    while True:
-                        member = path.pop()
-                        on_path.discard(member)
-                        component.append(member)
-                        if member == node:
-                            break
-                    found.append(tuple(sorted(component)))
-            elif step in number:
-                low[node] = min(low[node], number[step])
-            else:
-                number[step] = low[step] = len(number)
-                path.append(step)
-                on_path.add(step)
-                work.append((step, iter(sorted(edges[step]))))
-    return found
