@@ -408,5 +408,5 @@ def _cycles(scene: Scene, waits: list[Wait], host_held: Bools) -> tuple[tuple[in
         edges[-number] = targets & ({wait.root} if rooted else set(wait.missing))
         for waiter in targets.intersection(wait.waiters):
             edges[waiter].add(-number)
-    components = (tuple(node for node in component if node >= 0) for component in components(edges))
-    return tuple(sorted(component for component in components if len(component) > 1))
+    circles = (tuple(node for node in component if node >= 0) for component in components(edges))
+    return tuple(sorted(component for component in circles if len(component) > 1))
