@@ -377,6 +377,7 @@ class Gone:
     age_s: float
     exception: str = ""  # "ValueError: bad shard"
     where: Frame | None = None
+    signal: int = 0  # what killed it, where the kernel told us; 0 if nothing did or nobody knows
 
 
 @dataclass(frozen=True, slots=True)

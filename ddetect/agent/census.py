@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ddetect_probe import page as layout
 
+from ddetect.agent.deaths import Death
 from ddetect.agent.discover import EnvironmentScan
 from ddetect.agent.members import Member
 from ddetect.host.proc import read_stat
@@ -25,17 +27,19 @@ _FORGET_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """A member that was found gone, and when that can have been at the latest."""
+    """A member that was found gone, when that was (at the latest), and its wait status if the kernel told us."""
 
     member: Member
     at_ns: int
+    status: int | None = None
 
 
 class Census:
     """The processes of the job on this node. `look` once a second; the rest only tells."""
 
-    def __init__(self, run_dir: str) -> None:
+    def __init__(self, run_dir: str, deaths: Mapping[tuple[int, int], Death] | None = None) -> None:
         self.run_dir = run_dir
+        self._deaths = deaths if deaths is not None else {}
         self._pages = os.path.join(run_dir, "pages")
         self._members: dict[tuple[int, int], Member] = {}
         self._by_file: dict[str, Member | None] = {}  # None: a file that is no page of ours
@@ -130,13 +134,14 @@ class Census:
             return None
         member.stat = None
         member.gone = True
-        # Gone between two looks: closer to the last time it was seen than we can tell. The exit mark knows better.
-        at_ns = now_ns
+        # Gone between two looks: the kernel may have told us when. The exit mark knows best what it meant to do.
+        death = self._deaths.get(member.key)
+        at_ns = min(death.at_ns, now_ns) if death is not None else now_ns
         if member.page is not None:
             marked = member.page.header()[layout.S_EXIT_NS]
-            at_ns = marked if 0 < marked <= now_ns else now_ns
+            at_ns = marked if 0 < marked <= now_ns else at_ns
         member.last_seen_ns = now_ns
-        return Departed(member, at_ns)
+        return Departed(member, at_ns, death.status if death is not None else None)
 
     def _forget(self, now_ns: int) -> None:
         """Remove helpers that are long gone, page and all: loader workers come and go with every epoch."""

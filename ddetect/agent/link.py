@@ -51,6 +51,14 @@ class Link:
             if not isinstance(message, NodeBeat) or self._queue.qsize() < _BACKLOG:
                 self._queue.put_nowait(message)
 
+    async def flush(self, timeout_s: float) -> None:
+        """Wait until what was said is on its way, or nobody listens."""
+        if self._queue is not None:
+            try:
+                await asyncio.wait_for(self._queue.join(), timeout_s)
+            except asyncio.TimeoutError:
+                pass
+
     async def hold(self) -> None:
         """Keep a stream open until cancelled."""
         pause_s = _FIRST_PAUSE_S
@@ -104,6 +112,7 @@ class Link:
     async def _speak(self, call: Any, queue: asyncio.Queue[FromAgent]) -> None:
         while True:
             await call.write(encode_from_agent(await queue.get()))
+            queue.task_done()
 
     async def _hear(self, call: Any) -> None:
         while True:

@@ -12,11 +12,13 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import assert_never
 
 from ddetect.agent.beat import BeatMaker, Recorder
 from ddetect.agent.census import Census, Departed
+from ddetect.agent.deaths import Death
 from ddetect.agent.end import end_ranks
 from ddetect.agent.flight import FlightReader
 from ddetect.agent.pages import gone_from
@@ -40,9 +42,11 @@ _MOST_GONE = 1024
 class Node:
     """Use it from one thread, except `answer`, which may block and takes a thread of its own."""
 
-    def __init__(self, run_dir: str, *, name: str, job: str) -> None:
+    def __init__(
+        self, run_dir: str, *, name: str, job: str, deaths: Mapping[tuple[int, int], Death] | None = None
+    ) -> None:
         self._hello = Hello(name, job)
-        self.census = Census(run_dir)
+        self.census = Census(run_dir, deaths)
         self._flight = FlightReader(run_dir)
         self._background = ThreadPoolExecutor(1, "ddetect-poll")
         self._beats = BeatMaker(name, self.census, Recorder(self._flight, self._background))

@@ -8,6 +8,7 @@ Never here: writing to a page.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 
 from ddetect_probe import page as layout
@@ -113,17 +114,23 @@ def fault_signal_of(member: Member) -> int:
 
 def gone_from(departed: Departed, now_ns: int) -> Gone:
     """The last words of a process."""
-    member = departed.member
+    member, status = departed.member, departed.status
     exception, where = _last_exception(member)
+    how = _how(member, exception)
+    if status is not None and how is not Departure.RAISED:  # the kernel knows better than a missing word
+        how = Departure.EXITED if status == 0 else Departure.VANISHED
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+            how, exception = Departure.RAISED, exception or f"SystemExit: {os.WEXITSTATUS(status)}"
     return Gone(
         member.rank,
         member.role,
         member.index,
         member.pid,
-        _how(member, exception),
+        how,
         age_s(departed.at_ns, now_ns),
         exception,
         where,
+        os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else 0,
     )
 
 

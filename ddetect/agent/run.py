@@ -16,11 +16,13 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ddetect.agent.deaths import Deaths
 from ddetect.agent.link import Link
 from ddetect.agent.node import Node
 from ddetect.messages import FromAgent, ToAgent
 
 BEAT_S = 1.0
+LAST_WORDS_S = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,20 @@ def run_agent(settings: AgentSettings) -> int:
 
 async def _live(settings: AgentSettings) -> int:
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    stop, wake = asyncio.Event(), asyncio.Event()
+
+    def leave() -> None:
+        stop.set()
+        wake.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, leave)
+    deaths = Deaths(loop.add_reader, loop.remove_reader, wake.set)
     node = Node(
         settings.run_dir,
         name=settings.node or socket.gethostname(),
         job=settings.job or read_job(settings.run_dir),
+        deaths=deaths.seen,
     )
     orders = ThreadPoolExecutor(4, "ddetect-order")
 
@@ -61,13 +70,18 @@ async def _live(settings: AgentSettings) -> int:
     try:
         due = loop.time()
         while not stop.is_set() and not job_is_over(settings.run_dir):
+            wake.clear()
             link.say(node.tick())
+            deaths.watch([*node.census.ranks(), *node.census.helpers()])
             due = max(due + BEAT_S, loop.time() + BEAT_S / 10)  # after a standstill, go on; do not catch up
             try:
-                await asyncio.wait_for(stop.wait(), due - loop.time())
+                await asyncio.wait_for(wake.wait(), due - loop.time())
             except asyncio.TimeoutError:
                 pass  # the next beat
+        link.say(node.tick())  # who died with the job is told before we go
+        await link.flush(LAST_WORDS_S)
     finally:
+        deaths.close()
         held.cancel()
         await asyncio.gather(held, return_exceptions=True)
         orders.shutdown(wait=False, cancel_futures=True)

@@ -28,7 +28,7 @@ from ddetect.coordinator.incidents import Incidents, write_text
 from ddetect.coordinator.state import Job
 from ddetect.coordinator.view import status_line, status_response
 from ddetect.errors import HostError, NetworkError, UsageError
-from ddetect.messages import EndRanks, Hello, ToAgent
+from ddetect.messages import EndRanks, Hello, NodeGone, ToAgent
 from ddetect.model import Incident
 from ddetect.report.text import format_report
 from ddetect.wire.channel import OPTIONS, admits
@@ -63,6 +63,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         self._alarms = 0
         self._line = ""
         self._ending_seen = 0.0
+        self._last_word: Ending | None = None  # kept until the agents had theirs
         self.done = asyncio.Event()
 
     # ------------------------------------------------------------ what others call
@@ -116,13 +117,20 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
                 self._outboxes[node] = outbox
             if not node:
                 raise NetworkError("an agent spoke before it said its name")
+            if isinstance(message, NodeGone):
+                self._read_ending()  # was it asked for? The launcher writes that down before it passes a signal on
             self.handle(Heard(node, message))
 
     # ------------------------------------------------------------ events and commands
 
     def handle(self, event: Event) -> None:
         """Give the state machine one event and carry out what it answers."""
-        for command in self.job.on(event, now=time.monotonic(), unix_ns=time.time_ns()):
+        try:
+            commands = self.job.on(event, now=time.monotonic(), unix_ns=time.time_ns())
+        except Exception:  # a fault of ours must not end an agent's stream, nor our sight of the job
+            log.exception("the state machine failed on %s", type(event).__name__)
+            return
+        for command in commands:
             try:
                 self._carry_out(command)
             except OSError as error:  # a full disk must not blind us
@@ -197,7 +205,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         self._ending_seen = changed
         if "exit" in told:
             code = int(told["exit"])
-            self.handle(Ending(f"the job ended with exit code {code}", code))
+            self._last_word = Ending(f"the job ended with exit code {code}", code)
         else:
             name = signal.Signals(int(told.get("signal", signal.SIGTERM))).name
             self.handle(Ending(f"the job was asked to end by {name}"))
@@ -243,9 +251,10 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         await server.stop(0.2)
 
     async def _last_words(self) -> None:
-        """Take in what agents still say about a death, judge, and let notifications go out."""
+        """The agents have said theirs (the launcher ends them first): judge, and let notifications go out."""
         self._read_ending()
-        self.handle(Tick())
+        if self._last_word is not None:
+            self.handle(self._last_word)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2.0)
 

@@ -40,7 +40,7 @@ RELOOK_S = 5.0
 DEATH_SETTLES_S = 1.5  # consequences of a death (peers' errors) arrive within this
 SLOW_STALL_S = 30.0  # ranks move but the job does not step, or one rank alone stands still
 UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
-ASKED_TO_STOP = ("KeyboardInterrupt", "SystemExit", "SignalException")
+ASKED_TO_STOP = ("KeyboardInterrupt", "SignalException")
 
 
 @dataclass(slots=True)

@@ -56,6 +56,14 @@ def parse_stat(raw: bytes) -> Stat | None:
     return Stat(name, field[0].decode(), int(field[1]), cpu_s, int(field[19]))
 
 
+def read_exit_status(pid: int, start_ticks: int) -> int | None:
+    """How a zombie ended, as wait() would tell its parent; None when it was waited for already, or still lives."""
+    field = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    if len(field) < 50 or field[0] not in (b"Z", b"X") or int(field[19]) != start_ticks:
+        return None
+    return int(field[49])
+
+
 def is_alive(pid: int, start_ticks: int) -> bool:
     """Whether this very process runs: a zombie has ended, and a pid may have been given to another."""
     stat = read_stat(pid)

@@ -149,6 +149,7 @@ def gone_pb(gone: Sequence[model.Gone]) -> list[snapshot_pb2.Gone]:
             age_s=item.age_s,
             exception=item.exception,
             where=frame_pb(item.where) if item.where else None,
+            signal=item.signal,
         )
         for item in gone
     ]
@@ -166,6 +167,7 @@ def gone_from(parts: Iterable[snapshot_pb2.Gone]) -> tuple[model.Gone, ...]:
             age_s=item.age_s,
             exception=item.exception,
             where=frame_from(item.where) if item.HasField("where") else None,
+            signal=item.signal,
         )
         for item in parts
     )

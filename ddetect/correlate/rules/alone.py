@@ -34,7 +34,9 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
 def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:
     ranks = [rank for rank, _ in named]
     motion = moved(scene.snapshot, ranks)
-    structural = all(reason.proof is Proof.STRUCTURAL for _, reason in named)
+    # Everybody ends one day: who leaves while nobody waits for it contradicts nothing; only time tells if it hangs.
+    leaves = cause is Cause.LEFT_EARLY
+    structural = not leaves and all(reason.proof is Proof.STRUCTURAL for _, reason in named)
     factors = [] if all(reason.clear for _, reason in named) else [confidence.WEAK_SIGHTING]
     factors += [confidence.MOVING] if motion and not structural else []
     factors += [confidence.STACKS_ONLY] if scene.world > 1 else []

@@ -7,6 +7,7 @@ or when the rank still waits for it; at the end of an epoch workers vanish in pe
 from __future__ import annotations
 
 import re
+import signal
 
 import numpy as np
 
@@ -27,6 +28,7 @@ _CONSEQUENCE = re.compile(
     re.IGNORECASE,
 )
 _LOADER_DEATH = re.compile(r"DataLoader worker \(pid\(?s?\)?\s*([\d, ]+)\)")
+_ENDED_BY_LAUNCHER = 15
 SEEN_LATE_S = 1.5
 """A process that vanished is seen only when the agent next looks; an exception wrote its own time."""
 
@@ -52,11 +54,14 @@ def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
         return [_worker_died(scene, *dead_workers[0])]
     if not origins:
         return _left_behind(scene, deaths)
-    # What was raised is preferred to what vanished at about the same time: the launcher ends the others at once.
+    # A launcher ends the others with SIGTERM: whoever died of anything else died before.
+    origins = [gone for gone in origins if gone.signal != _ENDED_BY_LAUNCHER] or origins
+    # What was raised is preferred to what vanished at about the same time, where the kernel told no signal.
     oldest = max(gone.age_s for gone in origins)
     close = [gone for gone in origins if gone.age_s >= oldest - SEEN_LATE_S]
     raised = [gone for gone in close if gone.how is Departure.RAISED]
-    pool = raised or close
+    untold = all(not gone.signal for gone in close if gone.how is Departure.VANISHED)
+    pool = raised if raised and untold else close
     first = [gone for gone in pool if gone.age_s >= max(g.age_s for g in pool) - 1e-9]
     return [_rank_died(scene, sorted(first, key=lambda gone: gone.rank), deaths)]
 
@@ -102,7 +107,7 @@ def _worker_died(scene: Scene, rank: int, gone: Gone) -> Finding:
         else f"a loader worker (pid {gone.pid})"
     )
     told = scene.gone_ranks.get(rank)
-    evidence = [f"{worker} of rank {rank} vanished {gone.age_s:.1f} s ago without a word: it was killed"]
+    evidence = [f"{worker} of rank {rank} vanished {gone.age_s:.1f} s ago: killed by {_signal(gone)}"]
     if told is not None and told.exception:
         evidence.append(f"rank {rank} raised because of it: {told.exception}")
     culprit = Culprit(
@@ -131,7 +136,7 @@ def _rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
         says = f"{ranks_words(ranks)} raised {_short(one.exception)}{at}"
     else:
         at = f"; last seen in {format_where(culprits[0].where)}" if culprits[0].where else ""
-        says = f"{ranks_words(ranks)} (pid {one.pid}) vanished without a word: killed by a signal{at}"
+        says = f"{ranks_words(ranks)} (pid {one.pid}) vanished without a word: killed by {_signal(one)}{at}"
         if len(first) > 1:
             says = f"{ranks_words(ranks)} vanished in the same moment: one was killed, and the rest was ended after it"
     evidence = [_death_line(gone) for gone in sorted(deaths, key=lambda gone: (-gone.age_s, gone.rank))][:8]
@@ -142,6 +147,14 @@ def _rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
     )  # fmt: skip
 
 
+def _signal(gone: Gone) -> str:
+    """Write "SIGKILL", or "a signal" where nobody told which."""
+    try:
+        return signal.Signals(gone.signal).name
+    except ValueError:
+        return f"signal {gone.signal}" if gone.signal else "a signal"
+
+
 def _short(exception: str) -> str:
     line = exception.strip().splitlines()[0] if exception.strip() else "an exception"
     return line if len(line) <= 120 else line[:117] + "..."
@@ -150,6 +163,7 @@ def _short(exception: str) -> str:
 def _death_line(gone: Gone) -> str:
     at = f" at {gone.where.function} ({gone.where.file}:{gone.where.line})" if gone.where else ""
     what = f"raised {_short(gone.exception)}{at}" if gone.how is Departure.RAISED else "vanished"
+    what += f", killed by {_signal(gone)}," if gone.signal else ""
     note = " (a consequence)" if is_consequence(gone) else ""
     return f"rank {gone.rank} (pid {gone.pid}) {what} {gone.age_s:.1f} s ago{note}"
 

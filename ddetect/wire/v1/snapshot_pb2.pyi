@@ -209,7 +209,7 @@ class OpenP2P(_message.Message):
     def __init__(self, rank: _Optional[_Iterable[int]] = ..., kind: _Optional[_Iterable[int]] = ..., peer: _Optional[_Iterable[int]] = ..., tag: _Optional[_Iterable[int]] = ..., group: _Optional[_Iterable[int]] = ..., waiting: _Optional[_Iterable[int]] = ..., age_s: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Gone(_message.Message):
-    __slots__ = ("rank", "role", "index", "pid", "how", "age_s", "exception", "where")
+    __slots__ = ("rank", "role", "index", "pid", "how", "age_s", "exception", "where", "signal")
     RANK_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +218,7 @@ class Gone(_message.Message):
     AGE_S_FIELD_NUMBER: _ClassVar[int]
     EXCEPTION_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
     rank: int
     role: int
     index: int
@@ -226,7 +227,8 @@ class Gone(_message.Message):
     age_s: float
     exception: str
     where: Frame
-    def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ...) -> None: ...
+    signal: int
+    def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., signal: _Optional[int] = ...) -> None: ...
 
 class Unread(_message.Message):
     __slots__ = ("ranks", "reason")

@@ -51,6 +51,27 @@ def test_closed_connections_are_consequences_even_when_seen_first():
     assert any("a consequence" in line for line in verdict.evidence)
 
 
+def test_rank_killed_by_another_signal_comes_before_those_the_launcher_ended():
+    """torchrun ends the others with SIGTERM within a tenth of a second: the kernel's word tells who was first."""
+    gone = [
+        replace(died(1, Departure.VANISHED, age_s=2.0), signal=15),
+        replace(died(2, Departure.VANISHED), signal=9),
+    ]
+    gone[1] = replace(gone[1], age_s=1.9)
+
+    verdict = judge(scene(world=4, gone=gone, all_reduce=[0, 3]))
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.KILLED_BY_SIGNAL, (2,))
+    assert "SIGKILL" in verdict.summary
+
+
+def test_rank_on_its_way_out_for_whom_nobody_waits_needs_time_to_be_a_hang():
+    """Every job ends: a slow teardown contradicts nothing."""
+    verdict = judge(scene(leaving=[0, 1]))
+
+    assert verdict.proof is Proof.TIME
+
+
 def test_exception_comes_before_those_the_launcher_killed():
     """torchrun ends the others within the same second: what was raised is the fault."""
     gone = [

@@ -96,7 +96,9 @@ def test_thread_that_holds_up_the_exit_shows_as_exiting(job: Job, fake_torch: st
 
 
 @pytest.mark.parametrize(("status", "said"), [(0, page.EXITED), (3, page.ALIVE)])
-def test_hard_exit_with_success_does_not_look_killed(job: Job, fake_torch: str, status: int, said: int) -> None:
+def test_hard_exit_with_success_does_not_look_killed(
+    job: Job, fake_torch: str, status: int, said: int
+) -> None:
     """os._exit skips every hook; success is written down, anything else stays a death without a word."""
     program = job.write("train.py", f"import os, torch\nos._exit({status})\n")
 

@@ -1,0 +1,55 @@
+"""What the kernel tells of a process's end, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+from ddetect_probe.page import start_ticks
+
+from ddetect.agent.deaths import Deaths
+from ddetect.agent.members import Member
+from ddetect.model import Role
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"), [("os.kill(os.getpid(), 9)", 9), ("os._exit(0)", 0), ("os._exit(3)", 3 << 8)]
+)
+def test_end_of_a_process_is_known_at_once_with_what_ended_it(ends, status):
+    """The order and the reason of deaths come from the kernel, before anybody has waited for the zombie."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import os, sys; sys.stdin.read(); {ends}"], stdin=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    member = Member(process.pid, start_ticks(process.pid), Role.RANK, 0)
+
+    async def watch() -> Deaths:
+        loop, woken = asyncio.get_running_loop(), asyncio.Event()
+        deaths = Deaths(loop.add_reader, loop.remove_reader, woken.set)
+        deaths.watch([member])
+        process.stdin.close()  # type: ignore[union-attr]
+        await asyncio.wait_for(woken.wait(), 30)
+        deaths.watch([member])  # what is known is not watched again
+        deaths.close()
+        return deaths
+
+    try:
+        deaths = asyncio.run(watch())
+    finally:
+        process.kill()
+        process.wait()
+
+    assert deaths.seen[member.key].status == status
+
+
+def test_watching_a_process_that_is_gone_tells_nothing():
+    """A pid that was given to another process is not taken for ours."""
+    deaths = Deaths(lambda *_: None, lambda _: None, lambda: None)
+
+    deaths.watch([Member(os.getpid(), 1, Role.RANK, 0), Member(2**22 + 1, 5, Role.RANK, 1)])
+    deaths.close()
+
+    assert deaths.seen == {}
