@@ -199,7 +199,7 @@ def test_status_line_is_painted_on_a_terminal_and_taken_away(
 
 def test_coordinator_hears_how_the_job_ends(launcher: Launcher) -> None:
     """A signal passed on is told, so that what dies of it is no incident."""
-    code = f"import signal; signal.signal(signal.SIGTERM, lambda *_: None); {WAIT}"
+    code = f"import signal; signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True)); {WAIT}"
     process = launcher.start(launcher.python(code))
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
@@ -208,6 +208,7 @@ def test_coordinator_hears_how_the_job_ends(launcher: Launcher) -> None:
     until((run / "ending").exists, "the ending is told")
 
     assert (run / "ending").read_text() == '{"signal": 15}'
+    assert process.stdout.readline() == b"heard\n"  # it must not come while Python shuts down
     finish(process)
 
 
