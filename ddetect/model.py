@@ -418,6 +418,7 @@ class Snapshot:
     framework: str = "torch"
     taken_at_unix_ns: int = 0
     stalled_for_s: float = 0.0
+    stage: Stage = Stage.SUSPECTED  # of its incident, when it was written
     roster: Roster = field(default_factory=Roster)
     beats: Beats = field(default_factory=Beats)
     samples: tuple[Sample, ...] = ()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+MOST_RANKS = 2**22
+
 
 def format_ranks(ranks: Iterable[int]) -> str:
     """Fold ranks into ranges: (0, 1, 3) is "0-1,3"."""
@@ -33,5 +35,7 @@ def parse_ranks(text: str) -> tuple[int, ...]:
         first, last = int(low), int(high if dash else low)
         if last < first:
             raise ValueError(f"{part!r} is not a range of ranks")
+        if last >= MOST_RANKS:
+            raise ValueError(f"{part!r} names more ranks than any job has")
         ranks.update(range(first, last + 1))
     return tuple(sorted(ranks))

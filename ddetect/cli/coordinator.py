@@ -76,9 +76,11 @@ def run(args: argparse.Namespace) -> int:
             f"cannot write to {args.out}: {error.strerror or error}",
             hint="Choose another folder with --out DIR.",
         ) from error
+    name = args.job or _job_name(args.run_dir)
+    incidents.close_stale(name)
     settings = Settings(patience_s=args.patience, startup_s=args.startup)
     job = Job(
-        args.job or _job_name(args.run_dir),
+        name,
         settings,
         judge=partial(judge, signatures=read_signatures(args.signatures)),
         first_number=incidents.next_number(),

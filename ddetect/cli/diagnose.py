@@ -17,7 +17,7 @@ from ddetect.cli.look import wants_color
 from ddetect.correlate.judge import judge
 from ddetect.correlate.signatures import read_signatures
 from ddetect.errors import BadSnapshot
-from ddetect.model import Incident, Proof, Snapshot, Stage, Status, Verdict
+from ddetect.model import Incident, Snapshot, Stage, Status, Verdict
 from ddetect.report.json_ import format_verdict_json, verdict_json
 from ddetect.report.text import format_report
 from ddetect.wire.file import read_snapshot
@@ -77,12 +77,10 @@ def snapshot_path(path: Path) -> Path:
 def replay(snapshot: Snapshot, verdict: Verdict) -> Incident:
     """The incident as it stood when the snapshot was taken; history and closing are not in a snapshot."""
     taken = snapshot.taken_at_unix_ns
-    alarming = verdict.status not in (Status.HEALTHY, Status.UNDECIDED)
-    proven = verdict.proof is Proof.STRUCTURAL or snapshot.stalled_for_s >= snapshot.settings.patience_s
-    confirmed = alarming and proven
+    confirmed = snapshot.stage is Stage.CONFIRMED
     return Incident(
         number=0,
-        stage=Stage.CONFIRMED if confirmed else Stage.SUSPECTED,
+        stage=snapshot.stage,
         verdict=verdict,
         job=snapshot.job,
         attempt=snapshot.attempt,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from pathlib import Path
 
-from ddetect.model import Incident, Snapshot
+from ddetect.model import Incident, Snapshot, Stage
 from ddetect.report.json_ import verdict_json
 from ddetect.report.text import format_report
 from ddetect.wire.file import write_snapshot
@@ -34,6 +35,23 @@ class Incidents:
         """One more than the highest there is: earlier incidents are never overwritten."""
         numbers = [int(found[1]) for path in self.out.iterdir() if (found := _NAME.search(path.name))]
         return max(numbers, default=0) + 1
+
+    def close_stale(self, job: str) -> None:
+        """Close what an earlier coordinator of this job left open; the hang, if it lasts, becomes a new incident."""
+        for path in self.out.glob("incident-*/verdict.json"):
+            try:
+                said = json.loads(path.read_text(encoding="utf-8"))
+                if said.get("job") == job and said.get("stage") != Stage.CLOSED.value:
+                    reason = "the coordinator was restarted; if it lasts, the next incident tells more"
+                    said["stage"] = Stage.CLOSED.value
+                    said["closed"] = {
+                        "reason": reason,
+                        "lasted_s": said["stalled_for_s"],
+                        "at_unix_ns": time.time_ns(),
+                    }
+                    write_text(path, json.dumps(said, indent=1) + "\n")
+            except (OSError, ValueError, KeyError):
+                continue  # somebody else's file
 
     def folder(self, incident: Incident) -> Path:
         """Where an incident lives."""

@@ -7,7 +7,8 @@ moves, and the tables for a snapshot. Pure. Never here: limits, judging, I/O.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -79,7 +80,7 @@ class Nodes:
 
     def pulse(self, now: float) -> Pulse | None:
         """The job at a glance; None while no agent can be heard that sees a living rank."""
-        parts = [(roster, beats, at) for roster, beats, at in self.heard() if now - at <= SILENT_AFTER_S]
+        parts = [part for part in self.heard() if now - part[2] <= SILENT_AFTER_S]
         parts = [part for part in parts if part[1].state.any()]
         if not parts:
             return None
@@ -92,7 +93,10 @@ class Nodes:
         # Who never moved is as old as our sight of it: a rank without a page, or one that has just begun.
         active_at = np.maximum(active_at, stepped_at)
         active_at[np.isneginf(active_at)] = min(node.since for node in self.nodes.values())
-        quiet = int(np.argmin(np.where(alive, active_at, math.inf)))
+        # A rank without a page has no counters: it is not quiet, it is unseen. Unless nobody has a page.
+        paged = np.concatenate([beats.has_page > 0 for _, beats, _ in parts])
+        telling = alive & (paged if paged[alive].any() else True)
+        quiet = int(np.argmin(np.where(telling, active_at, math.inf)))
         return Pulse(
             alive=int(np.count_nonzero(alive)),
             steps=max(_rhythm(beats) for _, beats, _ in parts),
@@ -110,7 +114,26 @@ class Nodes:
 
     def beats(self, now: float) -> Beats:
         """Everybody's beats, their ages as of now; rows as in `roster`."""
-        return join_tables(Beats, [aged(beats, max(0.0, now - at)) for _, beats, at in self.heard()])
+        return join_tables(Beats, [_as_of(beats, at, now) for _, beats, at in self.heard()])
+
+    def active_at(self, ranks: Iterable[int]) -> float:
+        """When one of these ranks last moved a counter, as far as was heard."""
+        wanted = np.fromiter(ranks, np.int64)
+        return max(
+            (
+                at - float(ages.min())
+                for roster, beats, at in self.heard()
+                if len(
+                    ages := beats.activity_age_s[np.isin(roster.roster.rank, wanted) & (beats.has_page > 0)]
+                )
+            ),
+            default=-math.inf,
+        )
+
+    def pids_on(self, name: str, pids: Iterable[int]) -> tuple[int, ...]:
+        """Those of the pids that are rank processes of this node: pids repeat across hosts."""
+        roster = self.nodes[name].roster
+        return tuple(pid for pid in pids if roster is not None and pid in roster.roster.pid)
 
     def unheard(self, now: float) -> tuple[Unread, ...]:
         """Ranks whose agent is silent: they may be well, we cannot know."""
@@ -124,6 +147,14 @@ class Nodes:
         )
 
 
+def _as_of(beats: Beats, at: float, now: float) -> Beats:
+    """Beats with their ages as of now; of a node that fell silent the phase is not known any more."""
+    beats = aged(beats, max(0.0, now - at))
+    if now - at <= SILENT_AFTER_S:
+        return beats
+    return replace(beats, phase=np.full(len(beats), UNKNOWN))
+
+
 def _rhythm(beats: Beats) -> int:
     """Steps done; a loop without an optimizer is counted by its batches and collectives, several to a step."""
     steps = int(beats.step.max())
@@ -132,7 +163,7 @@ def _rhythm(beats: Beats) -> int:
 
 def _telling_phase(phases: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Phase:
     """The phase of those who are waited for: whoever says more than 'in a collective' or 'in user code'."""
-    present = {Phase(int(phase)) for phase in np.unique(phases)}
+    present = set(np.unique(phases).tolist())
     for phase in (Phase.PAUSED, Phase.DATA, Phase.STARTING, Phase.JOINING, Phase.LEAVING, Phase.EXITING):
         if phase in present:
             return phase

@@ -18,6 +18,7 @@ _SLACK_S = 1.0
 _ALARM_MARGIN = 3.0
 _LEARNED_STEPS = 5
 _STARTUP_MARGIN = 5.0
+_LEARN_AT_MOST = 10.0  # patiences
 
 
 @dataclass(slots=True)
@@ -50,7 +51,8 @@ class Patience:
             self._running = (phase, gap_s)
 
     def learn(self, phase: Phase, gap_s: float) -> None:
-        """A gap that ended by itself is normal for its phase."""
+        """A gap that ended by itself is normal for its phase; an outage of hours must not become the norm."""
+        gap_s = min(gap_s, _LEARN_AT_MOST * self.settings.patience_s)
         self.longest_s[phase] = max(self.longest_s.get(phase, 0.0), gap_s)
         self.seen[phase] = self.seen.get(phase, 0) + 1
 
@@ -60,7 +62,8 @@ class Patience:
             return self.settings.startup_s
         longest = self.longest_s.get(phase, 0.0)
         learned = longest * _MARGIN + _SLACK_S if longest > self.settings.floor_s / 2 else 0.0
-        return max(self.settings.floor_s, learned, 3.0 * self.step_s)
+        # A look costs the job a few milliseconds: however patient alarms have become, looks are not put off for long.
+        return max(self.settings.floor_s, min(learned, self.settings.patience_s), 3.0 * self.step_s)
 
     def confirm_after_s(self, phase: Phase, *, steps: int) -> float:
         """Alarm after this long without motion, for causes that only time can prove."""

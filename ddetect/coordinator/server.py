@@ -15,6 +15,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,6 +37,7 @@ from ddetect.wire.codec import decode_from_agent, encode_to_agent
 from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc, client_pb2, client_pb2_grpc
 
 TICK_S = 0.25
+WRITE_TIMEOUT_S = 5.0
 log = logging.getLogger("ddetect.coordinator")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -60,7 +62,10 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         self.options = options
         self._outboxes: dict[str, asyncio.Queue[ToAgent]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._alarms = 0
+        self._writer = ThreadPoolExecutor(
+            1, "ddetect-write"
+        )  # one: what is written later replaces what was earlier
+        self._alarms = _alarms_told(options.run_dir)
         self._line = ""
         self._ending_seen = 0.0
         self._last_word: Ending | None = None  # kept until the agents had theirs
@@ -131,24 +136,33 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             log.exception("the state machine failed on %s", type(event).__name__)
             return
         for command in commands:
-            try:
-                self._carry_out(command)
-            except OSError as error:  # a full disk must not blind us
-                log.warning("could not carry out %s: %s", type(command).__name__, error)
+            self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
         match command:
             case Ask(node, message):
                 if node in self._outboxes:
                     self._outboxes[node].put_nowait(message)
-            case Record(incident, snapshot, alarm):
-                folder = self.incidents.write(incident, snapshot)
-                log.info("%s: %s %s", folder.name, incident.stage.value, incident.verdict.summary)
-                if alarm:
-                    self._tell_launcher(incident, folder)
-                    self._alarm(incident, folder)
-                elif incident.closed is not None and incident.confirmed_at_unix_ns is not None:
-                    self._print(f"ddetect: {folder.name} is closed: {incident.closed.reason}\n")
+            case Record():
+                self._start(self._record(command))
+
+    async def _record(self, record: Record) -> None:
+        """Write an incident, then alarm; a full disk or a hung file system delays an alarm, it never swallows it."""
+        incident = record.incident
+        folder = self.incidents.folder(incident)
+        log.info("%s: %s %s", folder.name, incident.stage.value, incident.verdict.summary)
+        writing = asyncio.get_running_loop().run_in_executor(
+            self._writer, self.incidents.write, incident, record.snapshot
+        )
+        try:
+            await asyncio.wait_for(asyncio.shield(writing), WRITE_TIMEOUT_S)
+        except (OSError, asyncio.TimeoutError) as error:
+            log.warning("could not write %s: %s", folder, error or "the file system does not answer")
+        if record.alarm:
+            self._tell_launcher(incident, folder)
+            self._alarm(incident, folder)
+        elif incident.closed is not None and incident.confirmed_at_unix_ns is not None:
+            self._print(f"ddetect: {folder.name} is closed: {incident.closed.reason}\n")
 
     def _alarm(self, incident: Incident, folder: Path) -> None:
         on_hang = self.options.on_hang
@@ -239,7 +253,10 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             self._read_ending()
             self.handle(Tick())
             if ticks % 4 == 0:
-                self._paint()
+                try:
+                    self._paint()
+                except (OSError, ValueError) as error:
+                    log.warning("could not write the status line: %s", error)
                 if self._job_is_over():
                     break
             ticks += 1
@@ -257,6 +274,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             self.handle(self._last_word)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2.0)
+        self._writer.shutdown(wait=False, cancel_futures=True)
 
     def _job_is_over(self) -> bool:
         """No launcher holds the lock any more, not even a killed one: we must not outlive the job."""
@@ -273,6 +291,11 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         finally:
             os.close(handle)
         return True
+
+
+def _alarms_told(run_dir: Path | None) -> int:
+    """How many alarms a coordinator before us has handed to the launcher."""
+    return len(list(run_dir.glob("alarm-*.txt"))) if run_dir is not None else 0
 
 
 def check_listen(listen: str, token: str | None) -> None:

@@ -12,19 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from ddetect.coordinator import life
 from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
 from ddetect.coordinator.gather import Look, join_evidence
-from ddetect.coordinator.nodes import Nodes, Pulse
+from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes, Pulse
 from ddetect.coordinator.patience import Patience
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.correlate.motion import moved
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
-    Closed,
     Departure,
     Gone,
     Incident,
-    Judgement,
     Phase,
     Proof,
     Role,
@@ -35,9 +34,13 @@ from ddetect.model import (
     Verdict,
 )
 
-LOOK_TIMEOUT_S = 4.0  # a node that does not answer a question by then is left out, and said to be
+LOOK_TIMEOUT_S = 8.0  # longer than an agent takes at its slowest; then we go on with the answers that came
+EMPTY_LOOKS = 3  # questions nobody answers before we judge by the beats alone
 RELOOK_S = 5.0
 DEATH_SETTLES_S = 1.5  # consequences of a death (peers' errors) arrive within this
+SURVIVED_S = 10.0  # steps this long after a death: the job goes on without it
+OUTLIVED_S = 60.0  # this long after a signal to end it, a job that lives is watched as before
+ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart
 SLOW_STALL_S = 30.0  # ranks move but the job does not step, or one rank alone stands still
 UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
 ASKED_TO_STOP = ("KeyboardInterrupt", "SignalException")
@@ -63,8 +66,10 @@ class Watch:
     steps: int
     rank: int
     next_look_at: float
+    still_since: float  # patience counts from here: when we began to look, or last saw something move
     looks: list[Look] = field(default_factory=list)
-    burst: int = 0  # looks taken so far
+    taken: int = 0  # looks taken so far
+    empty: int = 0  # questions in a row that nobody answered
     native: tuple[int, ...] = ()
     incident: Incident | None = None
     snapshot: Snapshot | None = None
@@ -80,7 +85,7 @@ class Job:
         *,
         judge: Callable[[Snapshot], Verdict] = judge,
         first_number: int = 1,
-    ):
+    ) -> None:
         self.job = job
         self.settings = settings
         self.nodes = Nodes()
@@ -94,11 +99,18 @@ class Job:
         self._requests = 0
         self._question: Question | None = None
         self._deaths_judged = 0
+        self._ending_at = -math.inf
+        self._attempt_at = -math.inf
+        self._restarted: set[str] = set()  # nodes whose ranks are of this attempt
+        self._last_now = -math.inf
 
     # ------------------------------------------------------------ the door
 
     def on(self, event: Event, *, now: float, unix_ns: int) -> list[Command]:
         """Take one event; say what to do."""
+        if self.watch is not None and now - self._last_now > SILENT_AFTER_S:
+            self.watch.still_since = now  # we were frozen ourselves: nobody was watched meanwhile
+        self._last_now = now
         match event:
             case Heard():
                 return self._heard(event, now, unix_ns)
@@ -121,25 +133,21 @@ class Job:
             case Hello():
                 return []
             case NodeRoster() as roster:
-                commands = self._new_attempt(now, unix_ns) if self._replaces(event.node, roster) else []
-                node.coming = roster
-                return commands
+                return self._take_roster(event.node, roster, now, unix_ns)
             case NodeBeat() as beat:
                 self.nodes.take_beat(event.node, beat, now)
-                return self._tick(now, unix_ns)
             case NodeGone() as told:
-                known = {(gone.pid, gone.how) for gone, _ in self.gone}
-                news = [gone for gone in told.gone if (gone.pid, gone.how) not in known]
+                known = {_identity(gone) for gone, _ in self.gone}
+                news = [gone for gone in told.gone if _identity(gone) not in known]
                 self.gone.extend((gone, now - gone.age_s) for gone in news)
-                return self._tick(now, unix_ns)
             case Evidence() as evidence:
                 question = self._question
                 if question is not None and evidence.request == question.request:
                     question.parts.append(evidence)
                     question.missing.discard(event.node)
-                return self._tick(now, unix_ns)
             case _:
                 assert_never(event.message)
+        return self._tick(now, unix_ns)
 
     # ------------------------------------------------------------ time passes
 
@@ -148,6 +156,8 @@ class Job:
         question = self._question
         if question is not None and (not question.missing or now - question.asked_at > LOOK_TIMEOUT_S):
             commands += self._take_look(question, now, unix_ns)
+        if self.ending is not None and self.ending.exit_code is None and now - self._ending_at > OUTLIVED_S:
+            self.ending = None
         pulse = self.nodes.pulse(now)
         if self.watch is None:
             self.watch = self._suspect(pulse, now)
@@ -167,25 +177,25 @@ class Job:
         if len(deaths) > self._deaths_judged:
             gone, at = min(deaths[self._deaths_judged :], key=lambda death: death[1])
             steps = pulse.steps if pulse else 0
-            return Watch("death", at, Phase.OTHER, steps, gone.rank, now)
+            return Watch("death", at, Phase.OTHER, steps, gone.rank, now, now)
         if pulse is None or pulse.phase is Phase.PAUSED:
             return None
         self.patience.pace(pulse.steps, pulse.seen_at)
         limit = self.patience.suspect_after_s(pulse.phase, steps=pulse.steps)
         quiet_s = pulse.seen_at - pulse.activity_at
+        kind, since = "", -math.inf
         if quiet_s > limit:
             # Progress is a step, if steps were being made until just now; else whatever moved last.
             stepping = pulse.activity_at - pulse.step_at < limit
-            since = pulse.step_at if stepping else pulse.activity_at
-            return Watch("activity", since, pulse.phase, pulse.steps, pulse.quiet_rank, now)
-        if self.patience.learned(pulse.steps):
+            kind, since = "activity", pulse.step_at if stepping else pulse.activity_at
+        elif self.patience.learned(pulse.steps):
             self.patience.see_gap(pulse.phase, quiet_s)
             slow_limit = max(SLOW_STALL_S, 5 * limit)
             if pulse.step_at > -math.inf and pulse.seen_at - pulse.step_at > slow_limit:
-                return Watch("step", pulse.step_at, pulse.phase, pulse.steps, pulse.quiet_rank, now)
-            if pulse.seen_at - pulse.quiet_at > slow_limit and pulse.alive > 1:
-                return Watch("rank", pulse.quiet_at, pulse.phase, pulse.steps, pulse.quiet_rank, now)
-        return None
+                kind, since = "step", pulse.step_at
+            elif pulse.seen_at - pulse.quiet_at > slow_limit and pulse.alive > 1:
+                kind, since = "rank", pulse.quiet_at
+        return Watch(kind, since, pulse.phase, pulse.steps, pulse.quiet_rank, now, now) if kind else None
 
     def _resumed(self, watch: Watch, pulse: Pulse) -> bool:
         match watch.kind:
@@ -197,7 +207,7 @@ class Job:
             case "rank":
                 return pulse.quiet_rank != watch.rank or pulse.quiet_at > watch.since + 0.001
             case _:
-                return False  # the dead do not resume
+                return pulse.step_at > watch.since + SURVIVED_S  # a spare took over, or it was not needed
 
     # ------------------------------------------------------------ looking closer
 
@@ -205,21 +215,25 @@ class Job:
         nodes = [name for name, node in self.nodes.nodes.items() if node.connected]
         self._requests += 1
         self._question = Question(self._requests, now, set(nodes))
-        return [Ask(name, TakeEvidence(self._requests, watch.native)) for name in nodes]
+        return [
+            Ask(name, TakeEvidence(self._requests, self.nodes.pids_on(name, watch.native))) for name in nodes
+        ]
 
     def _take_look(self, question: Question, now: float, unix_ns: int) -> list[Command]:
         self._question = None
         watch = self.watch
-        if watch is None or not question.parts:
-            if watch is not None:
-                watch.next_look_at = now + 1.0  # nobody answered: the agents may be on their way back
+        if watch is None:
+            return []
+        watch.empty = 0 if question.parts else watch.empty + 1
+        if not question.parts and watch.empty < EMPTY_LOOKS:
+            watch.next_look_at = now + 1.0  # nobody answered: the agents may be on their way back
             return []
         look = join_evidence(question.parts, self.nodes.unheard(now))
         watch.looks = [*watch.looks, look][-self.settings.samples :]
-        watch.burst += 1
+        watch.taken += 1
         watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
         watch.native = wants_native(watch.snapshot)
-        in_burst = watch.burst < self.settings.samples
+        in_burst = watch.taken < self.settings.samples and not watch.empty
         watch.next_look_at = now + (self.settings.sample_gap_s if in_burst else RELOOK_S)
         if watch.kind == "death":
             settled = now - watch.since >= DEATH_SETTLES_S
@@ -229,51 +243,54 @@ class Job:
 
     def _judge(self, watch: Watch, now: float, unix_ns: int) -> list[Command]:
         """Say what we know, louder if it is time."""
-        snapshot = watch.snapshot
-        assert snapshot is not None
-        verdict = self._verdict_on(snapshot)
+        assert watch.snapshot is not None
+        verdict = self._verdict_on(watch.snapshot)
         if verdict.status is Status.HEALTHY:
             return self._close("looked closer: the job is moving", now, unix_ns, learn=True)
-        confirmed = self._is_time(watch, verdict, snapshot, now, unix_ns)
         before = watch.incident
         if before is None:
-            incident = self._open(watch, verdict, snapshot, unix_ns)
+            incident = life.opened(self._number, verdict, watch.snapshot, unix_ns)
+            self._number += 1
         else:
-            incident = _rejudged(before, verdict, snapshot, unix_ns)
-        alarm = confirmed and incident.stage is Stage.SUSPECTED
+            incident = life.rejudged(before, verdict, watch.snapshot, unix_ns)
+        alarm = incident.stage is Stage.SUSPECTED and self._is_time(watch, verdict, now, unix_ns)
         if alarm:
-            incident = replace(incident, stage=Stage.CONFIRMED, confirmed_at_unix_ns=unix_ns)
+            incident = life.confirmed(incident, unix_ns)
         watch.incident = incident
+        watch.snapshot = replace(watch.snapshot, stage=incident.stage)
         if watch.kind == "death":
             self._deaths_judged = len(self._deaths())
             watch.next_look_at = math.inf if alarm else watch.next_look_at
-        self._plan_next_look(watch, verdict, now)
-        if before is not None and not alarm and _same_words(before.verdict, verdict):
+        # Look again in a while, and surely when an alarm may be due.
+        due = watch.still_since + self._confirm_after_s(watch, verdict)
+        if now < due < watch.next_look_at:
+            watch.next_look_at = due
+        if before is not None and not alarm and life.same_words(before.verdict, verdict):
             return []
-        return [Record(incident, snapshot, alarm)]
+        return [Record(incident, watch.snapshot, alarm)]
 
-    def _is_time(self, watch: Watch, verdict: Verdict, snapshot: Snapshot, now: float, unix_ns: int) -> bool:
+    def _is_time(self, watch: Watch, verdict: Verdict, now: float, unix_ns: int) -> bool:
         """Suspicion is quick, alarm is earned."""
         if watch.kind == "death":
             return verdict.proof is Proof.STRUCTURAL
+        if watch.kind == "rank" and not verdict.waiting:
+            return False  # an evaluator or a server among the ranks: nobody waits for it
         if verdict.proof is Proof.STRUCTURAL and verdict.status is not Status.UNDECIDED:
-            keys = {
-                _key(self._verdict_on(self._snapshot(watch, [look], now, unix_ns))) for look in watch.looks
+            each = (self._verdict_on(self._snapshot(watch, [look], now, unix_ns)) for look in watch.looks)
+            return len(watch.looks) >= self.settings.samples and {life.key(v) for v in each} == {
+                life.key(verdict)
             }
-            return len(watch.looks) >= self.settings.samples and keys == {_key(verdict)}
-        if now - watch.since < self._confirm_after_s(watch, verdict):
-            return False
-        return not moved(snapshot, verdict.culprit_ranks or tuple(int(rank) for rank in snapshot.roster.rank))
+        snapshot = watch.snapshot
+        assert snapshot is not None
+        ranks = verdict.culprit_ranks or tuple(int(rank) for rank in snapshot.roster.rank)
+        if moved(snapshot, ranks):
+            watch.still_since = now
+        watch.still_since = max(watch.still_since, self.nodes.active_at(ranks))
+        return now - watch.still_since >= self._confirm_after_s(watch, verdict)
 
     def _confirm_after_s(self, watch: Watch, verdict: Verdict) -> float:
         limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)
         return limit * UNDECIDED_MARGIN if verdict.status is Status.UNDECIDED else limit
-
-    def _plan_next_look(self, watch: Watch, verdict: Verdict, now: float) -> None:
-        """Look again in a while, and surely when an alarm may be due."""
-        due = watch.since + self._confirm_after_s(watch, verdict)
-        if now < due < watch.next_look_at:
-            watch.next_look_at = due
 
     def _snapshot(self, watch: Watch, looks: list[Look], now: float, unix_ns: int) -> Snapshot:
         last = looks[-1]
@@ -298,63 +315,42 @@ class Job:
             settings=self.settings,
         )
 
-    # ------------------------------------------------------------ incidents
-
-    def _open(self, watch: Watch, verdict: Verdict, snapshot: Snapshot, unix_ns: int) -> Incident:
-        number, self._number = self._number, self._number + 1
-        return Incident(
-            number=number,
-            stage=Stage.SUSPECTED,
-            verdict=verdict,
-            job=self.job,
-            attempt=self.attempt,
-            world_size=snapshot.world_size,
-            stalled_for_s=snapshot.stalled_for_s,
-            last_progress_unix_ns=unix_ns - int(snapshot.stalled_for_s * 1e9),
-            judged_at_unix_ns=unix_ns,
-        )
+    # ------------------------------------------------------------ the end of a watch, of an attempt, of the job
 
     def _close(self, reason: str, now: float, unix_ns: int, *, learn: bool = False) -> list[Command]:
-        """End the watch. A gap that ended by itself (`learn`) was normal."""
+        """End the watch. A gap that ended by itself (`learn`) was normal, unless something was plainly broken."""
         watch, self.watch, self._question = self.watch, None, None
         if watch is None:
             return []
         lasted = now - watch.since
-        if learn and self.patience.learned(watch.steps):
+        incident = watch.incident
+        broken = incident is not None and incident.verdict.proof is Proof.STRUCTURAL
+        if learn and not broken and watch.kind != "death" and self.patience.learned(watch.steps):
             self.patience.learn(watch.phase, lasted)
-        if watch.incident is None or watch.snapshot is None:
+        if incident is None or watch.snapshot is None:
             return []
-        closed = replace(
-            watch.incident,
-            stage=Stage.CLOSED,
-            stalled_for_s=lasted,
-            closed=Closed(reason, lasted, unix_ns),
-            history=(*watch.incident.history, _said(watch.incident, unix_ns)),
-        )
-        return [Record(closed, watch.snapshot)]
+        return [Record(life.closed(incident, reason, lasted, unix_ns), watch.snapshot)]
 
     def _end(self, event: Ending, now: float, unix_ns: int) -> list[Command]:
         """Say the last word: a death that nobody asked for is judged with what we have."""
         commands: list[Command] = []
         asked = self.ending is not None  # a signal was passed on before: what died since died as it should
-        self.ending = event
+        self.ending, self._ending_at = event, now
         watch = self.watch
         unjudged = len(self._deaths()) > self._deaths_judged
         if event.exit_code and not asked and unjudged:
             if watch is None or watch.kind != "death":
                 commands += self._close("a process died", now, unix_ns)
                 first = min(at for _, at in self._deaths())
-                watch = self.watch = Watch("death", first, Phase.OTHER, 0, -1, now)
+                watch = self.watch = Watch("death", first, Phase.OTHER, 0, -1, now, now)
             watch.looks = watch.looks or [join_evidence([])]
             watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
             commands += self._judge(watch, now, unix_ns)
         if event.exit_code is not None:
             commands += self._close(event.reason, now, unix_ns)
-        elif watch is not None and watch.kind == "death":
+        elif watch is not None and watch.kind == "death" and watch.incident is None:
             self.watch = None
         return commands
-
-    # ------------------------------------------------------------ attempts and deaths
 
     def _deaths(self) -> list[tuple[Gone, float]]:
         """Rank processes that ended as they should not, first to last as told."""
@@ -366,49 +362,35 @@ class Job:
             and not gone.exception.startswith(ASKED_TO_STOP)
         ]
 
-    def _replaces(self, name: str, new: NodeRoster) -> bool:
-        """Does a rank run in another process than before? Then the job was restarted (ranks may be renumbered)."""
+    def _take_roster(self, name: str, new: NodeRoster, now: float, unix_ns: int) -> list[Command]:
+        """Other processes than before mean a restart: the first node to say so begins an attempt, the rest join it."""
         node = self.nodes.node(name)
         old = node.coming or node.roster
-        if old is None:
-            return False
-        before = {
-            int(rank): int(start) for rank, start in zip(old.roster.rank, old.roster.start_ticks, strict=True)
-        }
-        return any(
-            before.get(int(rank), int(start)) != int(start)
-            for rank, start in zip(new.roster.rank, new.roster.start_ticks, strict=True)
-        )
-
-    def _new_attempt(self, now: float, unix_ns: int) -> list[Command]:
+        node.coming = new
+        if old is None or not _replaces(old, new):
+            return []
+        node.beats, node.since = None, math.inf  # what was heard of the old ranks says nothing of the new
+        if self.attempt and name not in self._restarted and now - self._attempt_at < ONE_RESTART_S:
+            self._restarted.add(name)
+            ranks = {int(rank) for rank in new.roster.rank}
+            pids = {int(pid) for pid in new.roster.pid}
+            self.gone = [item for item in self.gone if item[0].rank not in ranks or item[0].pid in pids]
+            self._deaths_judged = min(self._deaths_judged, len(self._deaths()))
+            return []
         commands = self._close("the job was restarted", now, unix_ns)
         self.ending = None  # whoever asked the ranks to end has new ones now
-        for node in self.nodes.nodes.values():
-            node.beats, node.since = None, math.inf  # what was heard of the old ranks says nothing of the new
-        self.attempt += 1
+        self.attempt, self._attempt_at, self._restarted = self.attempt + 1, now, {name}
         self.gone.clear()
         self._deaths_judged = 0
         return commands
 
 
-def _key(verdict: Verdict) -> tuple[object, ...]:
-    return (verdict.status, verdict.cause, verdict.culprit_ranks)
+def _identity(gone: Gone) -> tuple[object, ...]:
+    return (gone.rank, gone.role, gone.index, gone.pid, gone.how)  # a pid alone repeats across hosts and pods
 
 
-def _same_words(one: Verdict, other: Verdict) -> bool:
-    return _key(one) == _key(other) and one.confidence == other.confidence
-
-
-def _said(incident: Incident, unix_ns: int) -> Judgement:
-    verdict = incident.verdict
-    return Judgement(
-        incident.stage, verdict.status, verdict.cause, verdict.culprit_ranks, verdict.summary, unix_ns
-    )
-
-
-def _rejudged(incident: Incident, verdict: Verdict, snapshot: Snapshot, unix_ns: int) -> Incident:
-    """The same incident, seen again; what was said before is kept when it was different."""
-    history = incident.history
-    if _key(verdict) != _key(incident.verdict):
-        history = (*history, _said(incident, unix_ns))
-    return replace(incident, verdict=verdict, stalled_for_s=snapshot.stalled_for_s, history=history)
+def _replaces(old: NodeRoster, new: NodeRoster) -> bool:
+    """Some process is new, and some of the old ones are no longer there (those that died stay until replaced)."""
+    before = set(zip(old.roster.pid.tolist(), old.roster.start_ticks.tolist(), strict=True))
+    after = set(zip(new.roster.pid.tolist(), new.roster.start_ticks.tolist(), strict=True))
+    return bool(after - before) and bool(before - after)

@@ -18,8 +18,9 @@ def job_state(job: Job, now: float) -> str:
     watch = job.watch
     if job.ending is not None and job.ending.exit_code is not None:
         return "ended"
-    if watch is not None and watch.incident is not None:
-        return "confirmed" if watch.incident.stage is Stage.CONFIRMED else "suspected"
+    if watch is not None:
+        confirmed = watch.incident is not None and watch.incident.stage is Stage.CONFIRMED
+        return "confirmed" if confirmed else "suspected"
     pulse = job.nodes.pulse(now)
     if pulse is None:
         return "blind" if job.nodes.heard() else "starting"

@@ -15,7 +15,7 @@ from ddetect.model import UNKNOWN, Group, Ints, Signature, Snapshot
 
 Bools = npt.NDArray[np.bool_]
 _MOST_RANKS = 1 << 24
-_HOST_BACKENDS = frozenset({"gloo", "mpi", "fake", ""})
+HOST_BACKENDS = frozenset({"gloo", "mpi", "fake", ""})
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Standing:
     @property
     def on_device(self) -> bool:
         """The host runs ahead: a stream waits, not the thread."""
-        return self.group.backend not in _HOST_BACKENDS
+        return self.group.backend not in HOST_BACKENDS
 
 
 @dataclass(frozen=True, eq=False)

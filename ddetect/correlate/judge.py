@@ -12,6 +12,7 @@ from dataclasses import replace
 from ddetect.correlate import confidence
 from ddetect.correlate.advice import advise
 from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
 from ddetect.correlate.rules.alone import stuck_alone
 from ddetect.correlate.rules.cycle import deadlock
@@ -23,7 +24,7 @@ from ddetect.correlate.rules.missing import never_entered
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import Signatures, default_signatures
 from ddetect.correlate.waits import Waits, find_waits
-from ddetect.model import Departure, Proof, Settings, Snapshot, Status, Unread, Verdict, Waiting
+from ddetect.model import Departure, Phase, Proof, Settings, Snapshot, Status, Unread, Verdict, Waiting
 from ddetect.rankset import format_ranks
 
 Rule = Callable[[Scene, Waits], list[Finding]]
@@ -90,6 +91,10 @@ def _well(scene: Scene, waits: Waits) -> Verdict | None:
     if ended and all(gone.how is Departure.EXITED for gone in scene.gone_ranks.values()):
         return Verdict(Status.HEALTHY, None, Proof.TIME, 0.9, "every rank has ended without an error")
     live = scene.live
+    if live.any() and not waits.all and (scene.phase[live] == Phase.LEAVING).all() and not _tears_down(scene):
+        return Verdict(
+            Status.HEALTHY, None, Proof.TIME, 0.7, "training is over: every rank has left its group"
+        )
     recent = scene.activity_age_s[live] < scene.snapshot.settings.floor_s
     if not live.any() or not recent.all() or scene.stopped.any():
         return None
@@ -97,6 +102,10 @@ def _well(scene: Scene, waits: Waits) -> Verdict | None:
         text = f"no step for {scene.snapshot.stalled_for_s:.1f} s, but every rank still moves"
         return Verdict(Status.UNDECIDED, None, Proof.TIME, 0.5, text, unread=_unread(scene))
     return Verdict(Status.HEALTHY, None, Proof.TIME, 0.9, "every rank moves", unread=_unread(scene))
+
+
+def _tears_down(scene: Scene) -> bool:
+    return bool((scene.kind[scene.live] == Kind.TEARDOWN).any())
 
 
 def _verdict(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:

@@ -31,10 +31,10 @@ def moved(snapshot: Snapshot, ranks: Iterable[int]) -> str:
 
 def _between(before: Sample, after: Sample, wanted: np.typing.NDArray[np.int64]) -> list[str]:
     """Compare two looks, process by process."""
-    first = {int(before.pid[i]): i for i in np.flatnonzero(np.isin(before.rank, wanted))}
+    first = {_process(before, i): i for i in np.flatnonzero(np.isin(before.rank, wanted))}
     stacks, fetches, bytes_moved = set(), set(), set()
     for now in np.flatnonzero(np.isin(after.rank, wanted)):
-        then = first.get(int(after.pid[now]))
+        then = first.get(_process(after, now))
         if then is None:
             continue
         rank = int(after.rank[now])
@@ -55,6 +55,11 @@ def _between(before: Sample, after: Sample, wanted: np.typing.NDArray[np.int64])
     if bytes_moved:
         found.append(f"bytes are read or written on {_ranks(bytes_moved)}")
     return found
+
+
+def _process(sample: Sample, row: np.intp) -> tuple[int, int, int, int]:
+    """Which process a row is of: a pid alone repeats across hosts."""
+    return int(sample.rank[row]), int(sample.role[row]), int(sample.index[row]), int(sample.pid[row])
 
 
 def _path(sample: Sample, row: int) -> tuple[tuple[str, str], ...] | None:

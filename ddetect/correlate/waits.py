@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ddetect.correlate.collectives import Standing, calls_at, op_name
+from ddetect.correlate.collectives import HOST_BACKENDS, Standing, calls_at, op_name
 from ddetect.correlate.graph import components
 from ddetect.correlate.kinds import OWN_BUSINESS, Kind, Posture
 from ddetect.correlate.scene import Bools, Scene
@@ -126,12 +126,18 @@ def _in_communication(scene: Scene) -> Bools:
     return np.asarray(inside & ~scene.gone & ~scene.stopped)
 
 
-def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tuple[Standing, Ints]]:
-    """Per group the members that are blocked in it. Marks those whose host is held."""
-    own = np.isin(scene.kind, tuple(OWN_BUSINESS)) | (
-        (scene.kind == Kind.USER)
+def _minds_own_business(scene: Scene) -> Bools:
+    """Ranks whose host is plainly elsewhere, whatever their device still has to do."""
+    return np.asarray(
+        np.isin(scene.kind, tuple(OWN_BUSINESS))
+        | (scene.kind == Kind.USER)
         & np.isin(scene.posture, (Posture.ASLEEP, Posture.FILE, Posture.TERMINAL, Posture.DISK))
     )
+
+
+def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tuple[Standing, Ints]]:
+    """Per group the members that are blocked in it. Marks those whose host is held."""
+    own = _minds_own_business(scene)
     blocked: list[tuple[Standing, Ints]] = []
     times_open = np.zeros(len(scene.ranks), np.int64)
     for standing in scene.standings:
@@ -245,6 +251,8 @@ def _point_to_point_waits(scene: Scene, host_held: Bools) -> list[Wait]:
         if position < 0 or scene.gone[position] or scene.stopped[position]:
             continue
         group = scene.snapshot.groups[number] if 0 <= number < len(scene.snapshot.groups) else None
+        if group is not None and group.backend not in HOST_BACKENDS and _minds_own_business(scene)[position]:
+            continue  # posted on the device, outstanding; its host is elsewhere and does not wait for it
         if kind is P2PKind.MONITORED_BARRIER:
             barriers.setdefault(number, []).append(rank)
             continue

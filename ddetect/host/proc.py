@@ -129,10 +129,13 @@ def _memory(pid: int, address: int, size: int) -> bytes:
 
 
 def read_io_bytes(pid: int) -> int:
-    """Bytes read and written through system calls, wherever they went; UNKNOWN when not ours to read."""
+    """Bytes read and written, by system calls and on disk (some count twice); UNKNOWN when not ours to read."""
     total = 0
-    for line in _read(f"/proc/{pid}/io").splitlines()[:2]:  # rchar, wchar
-        total += int(line.partition(b":")[2])
+    for line in _read(f"/proc/{pid}/io").splitlines():
+        # rchar, wchar: system calls, counted when they return; read_bytes, write_bytes: the disk, while a long
+        # write or a mapped file is under way.
+        if line.startswith((b"rchar", b"wchar", b"read_bytes", b"write_bytes")):
+            total += int(line.partition(b":")[2])
     return total or UNKNOWN
 
 

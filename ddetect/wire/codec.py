@@ -13,8 +13,10 @@ from ddetect import messages as say
 from ddetect import model
 from ddetect.errors import NetworkError
 from ddetect.rankset import format_ranks, parse_ranks
-from ddetect.wire.tables import columns, fill, table_from
+from ddetect.wire.tables import check_indices, columns, fill, table_from
 from ddetect.wire.v1 import agent_pb2, snapshot_pb2
+
+_SAME_VERSION = "Use the same ddetect version on all nodes."
 
 # ---------------------------------------------------------------- values
 
@@ -222,7 +224,14 @@ def encode_from_agent(message: say.FromAgent) -> agent_pb2.AgentMessage:
 
 
 def decode_from_agent(message: agent_pb2.AgentMessage) -> say.FromAgent:
-    """What an agent said. Raises NetworkError for words we do not know."""
+    """What an agent said. Raises NetworkError for what we do not understand."""
+    try:
+        return _decode_from_agent(message)
+    except (ValueError, IndexError) as error:
+        raise NetworkError(f"an agent sent a message that makes no sense: {error}", _SAME_VERSION) from error
+
+
+def _decode_from_agent(message: agent_pb2.AgentMessage) -> say.FromAgent:
     match message.WhichOneof("message"):
         case "hello":
             return say.Hello(message.hello.node, message.hello.job)
@@ -235,7 +244,7 @@ def decode_from_agent(message: agent_pb2.AgentMessage) -> say.FromAgent:
             return say.NodeGone(gone_from(message.gone.gone))
         case "evidence":
             seen = message.evidence
-            return say.Evidence(
+            evidence = say.Evidence(
                 request=seen.request,
                 sample=sample_from(seen.sample),
                 groups=groups_from(seen.collectives),
@@ -246,11 +255,10 @@ def decode_from_agent(message: agent_pb2.AgentMessage) -> say.FromAgent:
                 p2p=table_from(model.OpenP2P, seen.p2p),
                 unread=unread_from(seen.unread),
             )
+            check_indices(evidence)
+            return evidence
         case other:
-            raise NetworkError(
-                f"an agent sent a message this ddetect does not know ({other})",
-                hint="Use the same ddetect version on all nodes.",
-            )
+            raise NetworkError(f"an agent sent a message this ddetect does not know ({other})", _SAME_VERSION)
 
 
 def encode_to_agent(message: say.ToAgent) -> agent_pb2.CoordinatorMessage:
@@ -275,6 +283,5 @@ def decode_to_agent(message: agent_pb2.CoordinatorMessage) -> say.ToAgent:
             return say.EndRanks(message.end_ranks.grace_s)
         case other:
             raise NetworkError(
-                f"the coordinator sent a message this ddetect does not know ({other})",
-                hint="Use the same ddetect version on all nodes.",
+                f"the coordinator sent a message this ddetect does not know ({other})", _SAME_VERSION
             )

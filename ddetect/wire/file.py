@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError, Message
 from ddetect import model
 from ddetect.errors import BadSnapshot
 from ddetect.wire import codec
-from ddetect.wire.tables import fill, table_from
+from ddetect.wire.tables import check_indices, fill, table_from
 from ddetect.wire.v1 import snapshot_pb2
 
 MAGIC = b"DDSNAP\r\n"  # the line end shows a transfer in text mode at once
@@ -100,6 +100,7 @@ def _chunks(snapshot: model.Snapshot) -> Iterator[snapshot_pb2.SnapshotChunk]:
             framework=snapshot.framework,
             taken_at_unix_ns=snapshot.taken_at_unix_ns,
             stalled_for_s=snapshot.stalled_for_s,
+            stage=snapshot.stage.value,
             settings=snapshot_pb2.Settings(
                 patience_s=settings.patience_s,
                 floor_s=settings.floor_s,
@@ -170,13 +171,14 @@ def _snapshot_from(parts: dict[str, list[Message]], name: str) -> model.Snapshot
     assert isinstance(header, snapshot_pb2.SnapshotHeader)
     assert isinstance(collectives, snapshot_pb2.Collectives)
     try:
-        return model.Snapshot(
+        snapshot = model.Snapshot(
             job=header.job,
             attempt=header.attempt,
             world_size=header.world_size,
             framework=header.framework,
             taken_at_unix_ns=header.taken_at_unix_ns,
             stalled_for_s=header.stalled_for_s,
+            stage=model.Stage(header.stage),
             roster=codec.roster_from(*parts["roster"]),  # type: ignore[arg-type]
             beats=table_from(model.Beats, *parts["beats"]),
             samples=tuple(codec.sample_from(sample) for sample in parts["sample"]),  # type: ignore[arg-type]
@@ -197,5 +199,7 @@ def _snapshot_from(parts: dict[str, list[Message]], name: str) -> model.Snapshot
                 sample_gap_s=header.settings.sample_gap_s,
             ),
         )
+        check_indices(snapshot)
+        return snapshot
     except (ValueError, IndexError) as error:
         raise BadSnapshot(f"{name} is damaged: {error}") from error

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from google.protobuf.message import Message
 
+from ddetect.model import UNKNOWN
+
 Table = TypeVar("Table")
 
 
@@ -39,3 +41,19 @@ def columns(table: type[Any], messages: Sequence[Message]) -> dict[str, Any]:
 def table_from(table: type[Table], *messages: Message) -> Table:
     """Build a table that has nothing but columns."""
     return table(**columns(table, messages))
+
+
+def check_indices(seen: Any) -> None:
+    """Raise ValueError where a row of a Snapshot or of an Evidence points at something that is not there."""
+    samples = getattr(seen, "samples", None) or (getattr(seen, "sample", None),)
+    limits = [(sample.sighting, len(sample.sightings), 0) for sample in samples if sample is not None]
+    groups, frames = len(seen.groups), len(seen.frames)
+    limits += [
+        (seen.progress.group, groups, 0),
+        (seen.p2p.group, groups, UNKNOWN),
+        (seen.ops.group, groups, 0),
+    ]
+    limits += [(seen.ops.signature, len(seen.signatures), 0), (seen.ops.frame, frames, UNKNOWN)]
+    for column, size, least in limits:
+        if len(column) and not (least <= column.min() and column.max() < size):
+            raise ValueError("a row points at nothing")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.kinds import Kind
 from ddetect.correlate.motion import moved
 from ddetect.correlate.phrases import each_of
 from ddetect.correlate.reasons import Reason, explain
@@ -25,10 +26,18 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
     )
     by_cause: dict[Cause, list[tuple[int, Reason]]] = {}
     for rank in scene.ranks[np.flatnonzero(still)[:MOST_EXPLAINED]]:
+        if _is_done(scene, int(rank)):
+            continue
         reason = explain(scene, int(rank))
         if reason.cause is not None:
             by_cause.setdefault(reason.cause, []).append((int(rank), reason))
     return [_finding(scene, cause, named) for cause, named in by_cause.items()]
+
+
+def _is_done(scene: Scene, rank: int) -> bool:
+    """It has left its process group and does something else: export, upload, a last evaluation. Nobody waits."""
+    in_teardown = scene.rank_process(rank).doing.kind is Kind.TEARDOWN
+    return scene.phase_of(rank) is Phase.LEAVING and not in_teardown
 
 
 def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:

@@ -77,15 +77,19 @@ def _dead_workers(scene: Scene) -> list[tuple[int, Gone]]:
             said = _LOADER_DEATH.search(rank.exception)
             if said is not None and str(gone.pid) in re.findall(r"\d+", said[1]):
                 found.append((gone.rank, gone))
-        elif rank is None and _waits_for_data(scene, gone.rank):
+        elif rank is None and _waits_for_data(scene, gone.rank, gone.age_s):
             living = {seen.index for seen in scene.others_of(gone.rank, Role.LOADER_WORKER)}
             if gone.index not in living:
                 found.append((gone.rank, gone))
     return sorted(found, key=lambda pair: (-pair[1].age_s, pair[0]))
 
 
-def _waits_for_data(scene: Scene, rank: int) -> bool:
+def _waits_for_data(scene: Scene, rank: int, died_age_s: float) -> bool:
+    """Whether this rank waits for a batch, and began to before its worker died, or not long after."""
     kind = scene.rank_process(rank).doing.kind
+    waits_s = scene.phase_age_s[scene.position(rank)]
+    if died_age_s > waits_s + SEEN_LATE_S:  # also when its age is not known: nan compares as False
+        return False
     return scene.phase_of(rank) is Phase.DATA or kind in (Kind.DATA_LOADING, Kind.FETCH)
 
 

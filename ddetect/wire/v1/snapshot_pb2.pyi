@@ -263,7 +263,7 @@ class Settings(_message.Message):
     def __init__(self, patience_s: _Optional[float] = ..., floor_s: _Optional[float] = ..., startup_s: _Optional[float] = ..., samples: _Optional[int] = ..., sample_gap_s: _Optional[float] = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
-    __slots__ = ("job", "attempt", "world_size", "framework", "taken_at_unix_ns", "stalled_for_s", "settings", "limits", "unread", "gone")
+    __slots__ = ("job", "attempt", "world_size", "framework", "taken_at_unix_ns", "stalled_for_s", "settings", "limits", "unread", "gone", "stage")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -274,6 +274,7 @@ class SnapshotHeader(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     UNREAD_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
     job: str
     attempt: int
     world_size: int
@@ -284,7 +285,8 @@ class SnapshotHeader(_message.Message):
     limits: _containers.RepeatedCompositeFieldContainer[Limit]
     unread: _containers.RepeatedCompositeFieldContainer[Unread]
     gone: _containers.RepeatedCompositeFieldContainer[Gone]
-    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., framework: _Optional[str] = ..., taken_at_unix_ns: _Optional[int] = ..., stalled_for_s: _Optional[float] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., unread: _Optional[_Iterable[_Union[Unread, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[Gone, _Mapping]]] = ...) -> None: ...
+    stage: str
+    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., framework: _Optional[str] = ..., taken_at_unix_ns: _Optional[int] = ..., stalled_for_s: _Optional[float] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., unread: _Optional[_Iterable[_Union[Unread, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[Gone, _Mapping]]] = ..., stage: _Optional[str] = ...) -> None: ...
 
 class Collectives(_message.Message):
     __slots__ = ("groups", "signatures", "frames")

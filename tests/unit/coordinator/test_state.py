@@ -47,6 +47,7 @@ class Story:
         self.answers = True
         self.io_bytes = 0
         self.step, self.step_at, self.phase, self.state = 0, 100.0, Phase.OTHER, ord("S")
+        self.active_at: float | None = None  # when a counter other than the step moved
         self.send(Hello("node-0", "job"))
         self.roster()
 
@@ -89,7 +90,8 @@ class Story:
         columns = {item.name: [0, 0] for item in fields(Beats)} | {
             "step": [self.step] * 2,
             "step_age_s": [age] * 2 if self.step else [float("inf")] * 2,
-            "activity_age_s": [age] * 2,
+            "activity_age_s": [age if self.active_at is None else self.now - self.active_at] * 2,
+            "has_page": [1, 1],
             "phase": [int(self.phase)] * 2,
             "state": [self.state] * 2,
         }
@@ -155,6 +157,132 @@ def test_moving_bytes_hold_the_alarm_back():
     assert set(story.stages()) == {Stage.SUSPECTED}
 
 
+def test_patience_begins_anew_when_something_moved():
+    """Bytes for a minute and a half, then the last fsync: sixty seconds more before anybody is woken."""
+    story = Story().run(10, stepping=True)
+    for _ in range(85):
+        story.io_bytes += 1_000_000
+        story.run(1)
+    story.run(50)
+    assert Stage.CONFIRMED not in story.stages()
+
+    story.run(30)
+
+    assert Stage.CONFIRMED in story.stages()
+
+
+def test_evaluation_whose_batches_move_is_no_alarm():
+    """No step for minutes, but counters move: suspicion at most."""
+    story = Story().run(10, stepping=True)
+    for _ in range(300):
+        story.active_at = story.now
+        story.run(1)
+
+    assert Stage.CONFIRMED not in story.stages()
+
+
+def test_thaw_after_a_freeze_is_no_alarm():
+    """Ages in the pages include the time in which everybody was frozen, the coordinator too."""
+    story = Story().run(10, stepping=True)
+    story.now += 600
+    story.run(8).run(10, stepping=True)
+
+    assert Stage.CONFIRMED not in story.stages()
+
+
+def test_hang_that_resolved_does_not_blind_us():
+    """An outage of an hour is not the new normal: the next hang is suspected within patience."""
+    story = Story().run(10, stepping=True).run(3600).run(20, stepping=True)
+    records = len(story.records)
+    story.run(90)
+
+    assert [record.incident.stage for record in story.records[records:]] == [Stage.SUSPECTED]
+
+
+def test_job_that_survives_its_signal_is_watched_again():
+    """SIGTERM may mean "write a checkpoint"; the hang an hour later is still a hang."""
+    story = Story().run(10, stepping=True)
+    story.event(Ending("the job was asked to end by SIGTERM"))
+    story.run(120, stepping=True).run(6)
+
+    assert story.stages() == [Stage.SUSPECTED]
+
+
+def test_job_that_survives_a_death_is_watched_again():
+    """A spare took over: the old death is closed, and the next hang is seen."""
+    story = Story(KILLED).run(10, stepping=True)
+    story.send(died())
+    story.run(60, stepping=True)
+    assert story.stages() == [Stage.CONFIRMED, Stage.CLOSED]
+
+    story.verdict = LOADING
+    story.run(6)
+
+    assert story.stages()[-1] is Stage.SUSPECTED
+
+
+def test_rank_without_a_page_is_not_quiet():
+    """It has no counters: others step, so the job is well."""
+    story = Story().run(10, stepping=True)
+    for _ in range(100):
+        story.now += 1
+        story.step += 20
+        columns = {item.name: [0, 0] for item in fields(Beats)} | {
+            "step": [story.step, 0],
+            "step_age_s": [0.1, float("inf")],
+            "activity_age_s": [0.1, float("inf")],
+            "has_page": [1, 0],
+            "state": [ord("S")] * 2,
+        }
+        story.send(NodeBeat(1, Beats(**columns)))
+        story.event(Tick())
+
+    assert story.records == []
+
+
+def test_stall_that_no_agent_explains_is_judged_by_its_beats():
+    """Agents that beat and do not answer: undecided on record is better than silence."""
+    story = Story(Verdict(Status.UNDECIDED, None, Proof.TIME, 0.3, "nobody answered")).run(10, stepping=True)
+    story.answers = False
+    story.run(60)
+
+    assert story.stages() == [Stage.SUSPECTED]
+
+
+def test_same_pid_on_two_hosts_is_two_processes():
+    """In pods every rank may be pid 69."""
+    story = Story().run(10, stepping=True)
+    story.send(NodeGone((Gone(3, Role.RANK, -1, 69, Departure.RAISED, 0.1, "ValueError: x"),)))
+    story.send(
+        NodeGone((Gone(11, Role.RANK, -1, 69, Departure.RAISED, 0.1, "RuntimeError: closed by peer"),))
+    )
+
+    assert [gone.rank for gone, _ in story.job.gone] == [3, 11]
+
+
+def test_two_nodes_of_one_restart_are_one_attempt():
+    """The second node's new roster joins the attempt that the first one began, and keeps its deaths."""
+    story = Story().run(10, stepping=True)
+    far = Roster([2, 3], [0, 0], [0, 0], [21, 22], [5, 6], ("node-1",))
+    story.event(Heard("node-1", NodeRoster(1, 4, 0, far)))
+    story.roster(2, start=50)
+    story.send(NodeGone((Gone(0, Role.RANK, -1, 11, Departure.VANISHED, 0.1),)))
+    new = Roster([2, 3], [0, 0], [0, 0], [31, 32], [70, 71], ("node-1",))
+    story.event(Heard("node-1", NodeRoster(2, 4, 1, new)))
+
+    assert story.job.attempt == 1
+    assert [gone.rank for gone, _ in story.job.gone] == [0]
+
+
+def test_renumbered_ranks_are_another_attempt():
+    """After a membership change the same node holds other ranks in other processes."""
+    story = Story().run(10, stepping=True)
+    roster = Roster([2, 3], [0, 0], [0, 0], [31, 32], [70, 71], ("node-0",))
+    story.send(NodeRoster(2, 4, 0, roster))
+
+    assert story.job.attempt == 1
+
+
 def test_structural_cause_is_confirmed_when_three_looks_agree():
     """A stopped process needs no patience."""
     story = Story(STOPPED).run(10, stepping=True).run(6)
@@ -196,7 +324,7 @@ def test_slow_start_is_not_suspected_before_the_startup_limit():
 
 def test_start_up_is_confirmed_only_after_five_patiences():
     """Before the first steps an alarm takes longer."""
-    story = Story(startup_s=10, patience_s=10).run(45)
+    story = Story(startup_s=10, patience_s=10).run(55)
     assert story.stages() == [Stage.SUSPECTED]
 
     story.run(15)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from ddetect.correlate.judge import judge
-from ddetect.model import Cause, Group, Progress, Snapshot, Status
-from tests.unit.correlate.scenes import Builder, build
+from ddetect.model import Cause, Group, P2PKind, Progress, Snapshot, Status
+from tests.unit.correlate.scenes import Builder, build, in_call
 
 NCCL = Group("nccl", "0", "default_pg", (0, 1, 2, 3))
 
@@ -93,3 +93,16 @@ def test_nccl_and_gloo_in_opposite_order_are_a_circle():
     verdict = judge(builder.snapshot())
 
     assert (verdict.cause, verdict.culprit_ranks) == (Cause.GROUP_ORDER_DEADLOCK, tuple(range(8)))
+
+
+def test_receive_posted_on_the_device_does_not_hold_a_host_that_is_elsewhere():
+    """Outstanding is not waiting: rank 1 posted its receive early and sleeps in user code."""
+    builder = build(2, [Group("nccl", "0", "default_pg", (0, 1))])
+    builder.does(0, "item")
+    builder.rows[0].look = in_call("recv")
+    builder.does(1, "asleep")
+    builder.p2p = [(0, P2PKind.RECV, 1, 0, 1), (1, P2PKind.RECV, 0, 0, 1)]
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (1,)), verdict.summary

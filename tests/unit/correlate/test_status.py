@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ddetect.correlate.judge import judge
-from ddetect.model import Beats, Cause, Departure, Frame, Gone, Proof, Role, Snapshot, Status, Where
+from ddetect.model import Beats, Cause, Departure, Frame, Gone, Phase, Proof, Role, Snapshot, Status, Where
 from tests.unit.correlate.scenes import DOINGS, build, died, scene
 
 RAISED, VANISHED, EXITED = Departure.RAISED, Departure.VANISHED, Departure.EXITED
@@ -70,6 +70,25 @@ def test_rank_on_its_way_out_for_whom_nobody_waits_needs_time_to_be_a_hang():
     verdict = judge(scene(leaving=[0, 1]))
 
     assert verdict.proof is Proof.TIME
+
+
+def test_rank_that_works_on_after_training_is_well():
+    """The group is left, the export goes on at one place for minutes: nobody waits, nothing hangs."""
+    builder = build(2)
+    for rank in (0, 1):
+        builder.does(rank, "asleep")
+        builder.rows[rank].phase = Phase.LEAVING
+
+    assert judge(builder.snapshot()).status is Status.HEALTHY
+
+
+def test_worker_that_died_long_before_the_wait_is_no_cause():
+    """An evaluation loader's worker ended two hours ago; today's data stall has another reason."""
+    gone = [Gone(2, Role.LOADER_WORKER, 6, 4999, VANISHED, 7200.0)]
+
+    verdict = judge(scene(all_reduce=[0, 1, 3], loader=[2], gone=gone))
+
+    assert (verdict.status, verdict.cause) == (Status.HANG, Cause.DATA_LOADING)
 
 
 def test_exception_comes_before_those_the_launcher_killed():
