@@ -270,8 +270,13 @@ class Sample:
     io_bytes: Ints = field(default_factory=_no_ints)
     tick_age_s: Floats = field(default_factory=_no_floats)
     sightings: tuple[Sighting, ...] = ()
+    gpu_busy: Floats = field(
+        default_factory=_no_floats
+    )  # percent, of the GPUs this process is on; nan if none told
 
     def __post_init__(self) -> None:
+        if not len(self.gpu_busy):
+            object.__setattr__(self, "gpu_busy", np.full(len(self.rank), np.nan))
         freeze(self)
 
     def __len__(self) -> int:

@@ -7,6 +7,7 @@ Never here: gRPC. `ddetect snapshot` and the agent use the same function.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
@@ -21,6 +22,7 @@ from ddetect.agent.flight import Flight, FlightReader
 from ddetect.agent.members import Member
 from ddetect.agent.pages import age_s, fault_signal_of, fetching_of, groups_of, tick_age_of
 from ddetect.evidence.flight_tables import Collectives, CollectivesBuilder
+from ddetect.host.gpu import Gpus, busy_by_pid, read_gpus
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
 from ddetect.host.ptrace import why_not
 from ddetect.messages import Evidence, TakeEvidence
@@ -52,6 +54,7 @@ class Sampler:
         self._flight = flight
         self._dumps = ThreadPoolExecutor(AT_ONCE, "ddetect-dump")
         self._asks = ThreadPoolExecutor(AT_ONCE, "ddetect-flight")
+        self._has_gpus = True  # until NVML says otherwise
 
     def close(self) -> None:
         """Let go of the threads; what they run is under timeouts of its own."""
@@ -76,14 +79,15 @@ class Sampler:
         native = frozenset(order.native_pids)
         asked = {m.key: self._asks.submit(self._flight.read, m) for m in ranks if not m.gone}
         looks = {m.key: self._dumps.submit(self._look, m, m.pid in native) for m in everyone}
-        everything: list[Future[Any]] = [*asked.values(), *looks.values()]
+        gpus = self._asks.submit(read_gpus) if self._has_gpus else None
+        everything: list[Future[Any]] = [*asked.values(), *looks.values(), *([gpus] if gpus else [])]
         wait(everything, timeout=_NATIVE_PATIENCE_S if native else _PATIENCE_S)
         looked = [_result(looks[member.key]) for member in everyone]
         flights = {key: _answer(future) for key, future in asked.items()}
         told = _collectives(ranks, flights)
         return Evidence(
             order.request,
-            _sample(everyone, looked),
+            _sample(everyone, looked, self._busy(gpus)),
             told.groups,
             told.signatures,
             told.frames,
@@ -92,6 +96,14 @@ class Sampler:
             told.p2p,
             _unread(everyone, looked, flights),
         )
+
+    def _busy(self, asked: Future[Gpus] | None) -> dict[int, float]:
+        """How busy each process's GPU is. A driver that does not answer in time is not waited for."""
+        if asked is None or not asked.done():
+            return {}
+        gpus = asked.result()
+        self._has_gpus = bool(gpus.gpus)
+        return busy_by_pid(gpus)
 
     def _look(self, member: Member, native: bool) -> Looked:
         tasks = read_tasks(member.pid)
@@ -150,7 +162,7 @@ def _answer(future: Future[Flight]) -> Flight:
     )
 
 
-def _sample(members: list[Member], looked: list[Looked]) -> Sample:
+def _sample(members: list[Member], looked: list[Looked], busy: dict[int, float]) -> Sample:
     now_ns = time.monotonic_ns()
     numbers: dict[Sighting, int] = {}
     columns: defaultdict[str, list[float]] = defaultdict(list)
@@ -167,6 +179,7 @@ def _sample(members: list[Member], looked: list[Looked]) -> Sample:
             "cpu_s": look.cpu_s,
             "io_bytes": look.io_bytes,
             "tick_age_s": tick_age_of(member, now_ns),
+            "gpu_busy": busy.get(member.pid, math.nan),
         }
         for name, value in row.items():
             columns[name].append(value)

@@ -37,6 +37,7 @@ class Seen:
     fetching: int = UNKNOWN
     fetch_age_s: float = math.inf
     tick_age_s: float = math.inf
+    gpu_busy: float = math.nan
 
     @property
     def stopped(self) -> bool:
@@ -214,7 +215,7 @@ class Scene:
             tick = float(self._beat_tick[at])
         return Seen(
             rank, Role.RANK, UNKNOWN, seen.pid, sample.sightings[int(sample.sighting[row])], seen.doing, seen.states,
-            seen.fetching, seen.fetch_age_s, tick,
+            seen.fetching, seen.fetch_age_s, tick, seen.gpu_busy,
         )  # fmt: skip
 
     def _seen(self, source: int, row: int) -> Seen:
@@ -230,7 +231,7 @@ class Scene:
         return Seen(
             int(sample.rank[row]), role, int(sample.index[row]), pid, sighting, self.doing(sighting, role),
             "".join(state for state in states if len(state) == 1), int(sample.fetching[row]),
-            float(sample.fetch_age_s[row]), float(sample.tick_age_s[row]),
+            float(sample.fetch_age_s[row]), float(sample.tick_age_s[row]), float(sample.gpu_busy[row]),
         )  # fmt: skip
 
     def others_of(self, rank: int, role: Role) -> list[Seen]:

@@ -30,6 +30,16 @@ class Gpus:
     reason: str = ""
 
 
+def busy_by_pid(gpus: Gpus) -> dict[int, float]:
+    """How busy the busiest GPU of each process is, in percent; nothing for a process that is on none."""
+    found: dict[int, float] = {}
+    for gpu in gpus.gpus:
+        for pid, _ in gpu.pids:
+            if gpu.busy_percent >= 0:
+                found[pid] = max(found.get(pid, 0.0), float(gpu.busy_percent))
+    return found
+
+
 def read_gpus() -> Gpus:
     """Look at every GPU once. Never raises."""
     try:

@@ -99,7 +99,7 @@ class Beats(_message.Message):
     def __init__(self, step: _Optional[_Iterable[int]] = ..., step_age_s: _Optional[_Iterable[float]] = ..., batch: _Optional[_Iterable[int]] = ..., calls: _Optional[_Iterable[int]] = ..., collectives: _Optional[_Iterable[int]] = ..., activity_age_s: _Optional[_Iterable[float]] = ..., phase: _Optional[_Iterable[int]] = ..., phase_age_s: _Optional[_Iterable[float]] = ..., tick_age_s: _Optional[_Iterable[float]] = ..., state: _Optional[_Iterable[int]] = ..., cpu_s: _Optional[_Iterable[float]] = ..., io_bytes: _Optional[_Iterable[int]] = ..., has_page: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Sample(_message.Message):
-    __slots__ = ("rank", "role", "index", "pid", "sighting", "fetching", "fetch_age_s", "cpu_s", "io_bytes", "tick_age_s", "sightings", "frames")
+    __slots__ = ("rank", "role", "index", "pid", "sighting", "fetching", "fetch_age_s", "cpu_s", "io_bytes", "tick_age_s", "sightings", "frames", "gpu_busy")
     RANK_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -112,6 +112,7 @@ class Sample(_message.Message):
     TICK_AGE_S_FIELD_NUMBER: _ClassVar[int]
     SIGHTINGS_FIELD_NUMBER: _ClassVar[int]
     FRAMES_FIELD_NUMBER: _ClassVar[int]
+    GPU_BUSY_FIELD_NUMBER: _ClassVar[int]
     rank: _containers.RepeatedScalarFieldContainer[int]
     role: _containers.RepeatedScalarFieldContainer[int]
     index: _containers.RepeatedScalarFieldContainer[int]
@@ -124,7 +125,8 @@ class Sample(_message.Message):
     tick_age_s: _containers.RepeatedScalarFieldContainer[float]
     sightings: _containers.RepeatedCompositeFieldContainer[Sighting]
     frames: _containers.RepeatedCompositeFieldContainer[Frame]
-    def __init__(self, rank: _Optional[_Iterable[int]] = ..., role: _Optional[_Iterable[int]] = ..., index: _Optional[_Iterable[int]] = ..., pid: _Optional[_Iterable[int]] = ..., sighting: _Optional[_Iterable[int]] = ..., fetching: _Optional[_Iterable[int]] = ..., fetch_age_s: _Optional[_Iterable[float]] = ..., cpu_s: _Optional[_Iterable[float]] = ..., io_bytes: _Optional[_Iterable[int]] = ..., tick_age_s: _Optional[_Iterable[float]] = ..., sightings: _Optional[_Iterable[_Union[Sighting, _Mapping]]] = ..., frames: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ...) -> None: ...
+    gpu_busy: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, rank: _Optional[_Iterable[int]] = ..., role: _Optional[_Iterable[int]] = ..., index: _Optional[_Iterable[int]] = ..., pid: _Optional[_Iterable[int]] = ..., sighting: _Optional[_Iterable[int]] = ..., fetching: _Optional[_Iterable[int]] = ..., fetch_age_s: _Optional[_Iterable[float]] = ..., cpu_s: _Optional[_Iterable[float]] = ..., io_bytes: _Optional[_Iterable[int]] = ..., tick_age_s: _Optional[_Iterable[float]] = ..., sightings: _Optional[_Iterable[_Union[Sighting, _Mapping]]] = ..., frames: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ..., gpu_busy: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Group(_message.Message):
     __slots__ = ("backend", "name", "desc", "members")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ddetect.correlate.judge import judge, wants_native
@@ -282,3 +283,14 @@ def test_rank_blocked_in_backward_is_excused_for_the_operation_it_has_not_reache
     builder.does(3, "asleep")
 
     assert judge(builder.snapshot()).culprit_ranks == (3,)
+
+
+def test_gpu_of_the_culprit_is_in_the_evidence():
+    """An idle GPU beside a rank in the kernel says a lot; without NVML nothing is said."""
+    stuck = scene(all_reduce=[0, 1, 3], asleep=[2])
+    sample = replace(stuck.samples[-1], gpu_busy=np.where(stuck.samples[-1].rank == 2, 0.0, np.nan))
+
+    verdict = judge(replace(stuck, samples=(*stuck.samples[:-1], sample)))
+
+    assert any("rank 2" in line and "GPU 0 % busy" in line for line in verdict.evidence)
+    assert not any("GPU" in line for line in judge(stuck).evidence)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ddetect.host.gpu import read_gpus
+from ddetect.host.gpu import Gpu, Gpus, busy_by_pid, read_gpus
 
 
 def test_host_without_nvml_says_why_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +41,16 @@ def test_memory_is_told_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
         gpu.memory_total,
         gpu.pids,
     ) == ("H100", 93, 5, 9, ((11, 4), (12, -1)))
+
+
+def test_process_on_two_devices_is_as_busy_as_the_busier() -> None:
+    """One number per process, and none for a device that does not tell."""
+    gpus = Gpus(
+        (
+            Gpu(0, "H100", 3, 5, 9, ((11, 4),)),
+            Gpu(1, "H100", 80, 5, 9, ((11, 4), (12, 1))),
+            Gpu(2, "H100", -1, 5, 9, ((13, 1),)),
+        )
+    )
+
+    assert busy_by_pid(gpus) == {11: 80.0, 12: 80.0}

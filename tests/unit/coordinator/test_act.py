@@ -1,0 +1,102 @@
+"""What follows an alarm, with a real web server, a real shell and real folders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from ddetect.coordinator import act
+from ddetect.coordinator.incidents import Incidents
+from ddetect.errors import UsageError
+from ddetect.model import Snapshot
+from ddetect.wire.file import read_snapshot
+from tests.unit.report.incidents import loader_hang
+
+
+@pytest.fixture
+def hook():
+    """A web hook that keeps what it is sent."""
+    posts: list[tuple[str, dict[str, object]]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            posts.append((self.headers["Content-Type"], json.loads(body)))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/hook", posts
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_notify_posts_what_slack_shows_and_programs_read(hook, tmp_path):
+    """`text` for people, `verdict` for programs, as JSON."""
+    url, posts = hook
+    incident = loader_hang()
+
+    asyncio.run(act.notify(url, incident, tmp_path))
+
+    ((kind, payload),) = posts
+    assert kind == "application/json"
+    assert incident.verdict.summary in payload["text"]
+    assert payload["verdict"]["status"] == "hang"
+
+
+def test_notify_survives_a_hook_that_is_gone(tmp_path):
+    """A dead web hook is a line in the log, nothing more."""
+    asyncio.run(act.notify("http://127.0.0.1:9/nobody", loader_hang(), tmp_path))
+
+
+def test_command_gets_the_folder_and_the_verdict(tmp_path):
+    """$1 is the incident's folder, DDETECT_* says what it is."""
+    script = tmp_path / "page-me.sh"
+    script.write_text('printf "%s %s %s" "$1" "$DDETECT_STATUS" "$DDETECT_CAUSE" > "$(dirname "$0")/said"\n')
+
+    asyncio.run(act.run_command(f"sh {script}", loader_hang(), tmp_path / "incident-001"))
+
+    assert (tmp_path / "said").read_text() == f"{tmp_path / 'incident-001'} hang data_loading"
+
+
+@pytest.mark.parametrize("text", ["", "kill", "exec:", "exec"])
+def test_unknown_action_is_a_usage_error(text):
+    """The sentence names what is taken."""
+    with pytest.raises(UsageError, match="report, stop or exec:CMD"):
+        act.parse_on_hang(text)
+
+
+def test_incident_is_three_files_and_numbers_go_on(tmp_path):
+    """What an earlier run left is never overwritten."""
+    incidents = Incidents(tmp_path / "out")
+    folder = incidents.write(loader_hang(), Snapshot(job="j"))
+
+    assert sorted(path.name for path in folder.iterdir()) == ["report.txt", "snapshot.ddsnap", "verdict.json"]
+    assert json.loads((folder / "verdict.json").read_text())["cause"] == "data_loading"
+    assert read_snapshot(folder / "snapshot.ddsnap").job == "j"
+    assert Incidents(tmp_path / "out").next_number() == loader_hang().number + 1
+
+
+def test_incident_an_earlier_coordinator_left_open_is_closed(tmp_path):
+    """A folder that says "confirmed" for ever would be a lie."""
+    incidents = Incidents(tmp_path)
+    folder = incidents.write(loader_hang(), Snapshot())
+
+    incidents.close_stale("somebody else's job")
+    assert json.loads((folder / "verdict.json").read_text())["closed"] is None
+    incidents.close_stale(loader_hang().job)
+
+    said = json.loads((folder / "verdict.json").read_text())
+    assert said["stage"] == "closed"
+    assert "restarted" in said["closed"]["reason"]

@@ -1,0 +1,167 @@
+"""The coordinator over real gRPC on a unix socket and on loopback, with an agent played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from ddetect.client import read_status
+from ddetect.coordinator.act import OnHang
+from ddetect.coordinator.incidents import Incidents
+from ddetect.coordinator.server import Coordinator, Options, check_listen
+from ddetect.coordinator.state import Job
+from ddetect.errors import HostError, NetworkError, UsageError
+from ddetect.messages import Hello, NodeBeat, NodeRoster
+from ddetect.model import Beats, Roster, Settings, Snapshot
+from ddetect.wire.channel import metadata, open_channel
+from ddetect.wire.codec import encode_from_agent
+from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc
+from tests.unit.coordinator.test_state import STOPPED
+from tests.unit.report.incidents import loader_hang
+
+
+@pytest.fixture
+def run_dir() -> Iterator[Path]:
+    """A short path: unix sockets must fit into 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="dd-") as folder:
+        yield Path(folder)
+
+
+@asynccontextmanager
+async def serving(run_dir: Path, listen: str = "", token: str | None = None):
+    job = Job("night-run", Settings(), judge=lambda snapshot: STOPPED)
+    options = Options(run_dir, listen or f"unix:{run_dir}/c.sock", token, OnHang())
+    coordinator = Coordinator(job, Incidents(run_dir / "out"), options)
+    (run_dir / "members.lock").touch()
+    held = open(run_dir / "members.lock")  # noqa: SIM115 - held while the job lives
+    import fcntl
+
+    fcntl.flock(held, fcntl.LOCK_SH)
+    running = asyncio.create_task(coordinator.run())
+    while not (run_dir / "coordinator").exists():
+        if running.done():
+            running.result()
+        await asyncio.sleep(0.01)
+    try:
+        yield coordinator, (run_dir / "coordinator").read_text().strip()
+    finally:
+        coordinator.done.set()
+        await running
+        held.close()
+
+
+def beat() -> NodeBeat:
+    columns = {item.name: [0, 0] for item in fields(Beats)} | {
+        "step": [7, 7],
+        "state": [83, 83],
+        "has_page": [1, 1],
+    }
+    return NodeBeat(1, Beats(**columns))
+
+
+def words() -> list[agent_pb2.AgentMessage]:
+    roster = Roster([0, 1], [0, 0], [0, 0], [11, 12], [5, 6], ("node-0",))
+    return [encode_from_agent(word) for word in (Hello("node-0", "j"), NodeRoster(1, 2, 0, roster), beat())]
+
+
+def test_client_sees_what_an_agent_said(run_dir):
+    """Every rank's step comes through the stream, the state machine and the status call."""
+
+    async def scene() -> None:
+        async with serving(run_dir) as (coordinator, target), open_channel(target) as channel:
+            call = agent_pb2_grpc.CoordinatorStub(channel).Watch()
+            for word in words():
+                await call.write(word)
+            while coordinator.job.nodes.world_size() != 2:
+                await asyncio.sleep(0.01)
+            view = await asyncio.to_thread(read_status, target)
+            assert (view.job, view.world_size, view.beats.step.tolist()) == ("night-run", 2, [7, 7])
+            assert [node.connected for node in view.nodes] == [True]
+            call.cancel()
+            while coordinator.job.nodes.node("node-0").connected:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+
+
+def test_stranger_without_the_token_is_turned_away(run_dir):
+    """Neither agents nor clients get in, and the client says what to set."""
+
+    async def scene() -> None:
+        async with serving(run_dir, "127.0.0.1:0", "secret") as (coordinator, target):
+            with pytest.raises(NetworkError, match="token"):
+                await asyncio.to_thread(read_status, target, "wrong")
+            async with open_channel(target) as channel:
+                call = agent_pb2_grpc.CoordinatorStub(channel).Watch(metadata=metadata("wrong"))
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await call.read()
+            assert (await asyncio.to_thread(read_status, target, "secret")).job == "night-run"
+            assert coordinator.job.nodes.nodes == {}
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+
+
+def test_message_that_makes_no_sense_ends_its_stream_and_nothing_else(run_dir):
+    """A broken agent is told why; the coordinator serves on."""
+
+    async def scene() -> None:
+        async with serving(run_dir) as (_, target), open_channel(target) as channel:
+            call = agent_pb2_grpc.CoordinatorStub(channel).Watch()
+            bad = agent_pb2.AgentMessage(beat=agent_pb2.NodeBeat())
+            bad.beat.beats.step.extend([1, 2])
+            await call.write(words()[0])
+            await call.write(bad)
+            assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert (await asyncio.to_thread(read_status, target)).job == "night-run"
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+
+
+def test_alarm_reaches_the_launcher_though_the_disk_is_full(run_dir):
+    """The evidence may be lost with the disk; the alarm is not."""
+
+    async def scene() -> None:
+        async with serving(run_dir) as (coordinator, _):
+            from ddetect.coordinator.events import Record
+
+            def full(*_: object) -> None:
+                raise OSError(28, "No space left on device")
+
+            coordinator.incidents.write = full  # type: ignore[method-assign, assignment]
+            await coordinator._record(Record(loader_hang(), Snapshot(), alarm=True))
+        assert "rank 2" in (run_dir / "alarm-001.txt").read_text()
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+
+
+def test_port_in_use_is_one_sentence_with_a_remedy(run_dir):
+    """The launcher shows it and the job runs on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+
+        async def scene() -> None:
+            async with serving(run_dir, f"127.0.0.1:{taken.getsockname()[1]}"):
+                pass
+
+        with pytest.raises(HostError, match="cannot listen") as caught:
+            asyncio.run(asyncio.wait_for(scene(), 30))
+    assert "port" in caught.value.hint
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:1", "node-0:29677", "[::]:5"])
+def test_listening_beyond_loopback_wants_a_token(listen):
+    """Closed by default."""
+    with pytest.raises(UsageError, match="without a token"):
+        check_listen(listen, None)
+    check_listen(listen, "secret")
+    check_listen("127.0.0.1:0", None)
