@@ -62,6 +62,7 @@ def snapshot() -> Snapshot:
                 cpu_s=[1, 2],
                 io_bytes=[3, 4],
                 tick_age_s=[0.1, 0.2],
+                gpu_busy=[93, np.nan],
                 sightings=(Sighting("S", (MAIN,), "py-spy"), Sighting("D", unread="ptrace is denied")),
             ),
         ),
@@ -90,7 +91,7 @@ def same(one: object, other: object) -> bool:
     for item in fields(one):  # type: ignore[arg-type]
         a, b = getattr(one, item.name), getattr(other, item.name)
         if isinstance(a, np.ndarray):
-            equal = np.array_equal(a, b)
+            equal = np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         elif isinstance(a, (Roster, Beats, Progress, Ops, OpenP2P)):
             equal = same(a, b)
         elif item.name == "samples":
