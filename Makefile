@@ -14,11 +14,11 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
 	$(BIN)/ddetect demo
 
-test: $(STAMP) lint ## everything, live jobs included
-	$(BIN)/python -m pytest tests
+test: $(STAMP) lint test-fast ## everything, live jobs included (one at a time: they share the cores)
+	$(BIN)/python -m pytest tests -m live
 
 test-fast: $(STAMP) ## no live jobs
-	$(BIN)/python -m pytest tests -m "not live"
+	$(BIN)/python -m pytest tests -m "not live" --numprocesses 2
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
