@@ -1,15 +1,17 @@
-"""The tick: a daemon thread that says twice a second that Python still runs here.
+"""The tick: a thread that says twice a second that Python still runs here.
 
 Enters: the mailbox of the page. Leaves: the tick, a fresh list of groups, letters handed to whoever asked for them,
 and pages of finished children removed. Never here: work that could take long; a tick must be cheap and regular.
+The thread is started below `threading`, which does not know it: a job that joins all threads it finds would wait for
+it without end.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 import time
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List
 
 from ddetect_probe import page, state
 
@@ -20,32 +22,37 @@ KEEP_VANISHED_S = 600.0
 
 each_tick: List[Callable[[], None]] = []
 on_mail: List[Callable[[str], None]] = []
-_thread: Optional[threading.Thread] = None
+_ticking = False
 _gone_since: Dict[str, float] = {}
 
 
 def start() -> None:
     """Start ticking, once per process."""
-    global _thread
-    if _thread is not None or state.writer is None:
+    global _ticking
+    if _ticking or state.writer is None:
         return
-    _thread = threading.Thread(target=_run, name="ddetect-tick", daemon=True)
     try:
-        _thread.start()
-    except (
-        RuntimeError
-    ):  # no room for a thread, or the interpreter is going down: the page lives without a tick
-        _thread = None
+        state.without_signals(lambda: _thread.start_new_thread(_run, ()))
+        _ticking = True
+    except RuntimeError:  # no room, or the interpreter is going down: the page lives without a tick
+        pass
 
 
 def forget() -> None:
     """In a forked child the thread is not there any more; a child that becomes a rank starts its own."""
-    global _thread
-    _thread = None
+    global _ticking
+    _ticking = False
     _gone_since.clear()
 
 
 def _run() -> None:
+    try:
+        _tick()
+    except BaseException:
+        pass  # the interpreter goes down around us; whatever left here would be printed
+
+
+def _tick() -> None:
     ticks = 0
     mail = ""
     while True:

@@ -7,6 +7,7 @@ memory, so that no hook ever has to ask. Never here: torch, an exception that re
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from _thread import get_ident
@@ -119,6 +120,19 @@ def mark_exiting() -> None:
     """The interpreter begins to shut down; threads that are still joined show as EXITING."""
     mirror.phase = page.EXITING
     slots[LANE] = (monotonic_ns() & KEEP) | page.EXITING
+
+
+def without_signals(call: Callable[[], Any]) -> Any:
+    """Call something that starts a thread, which inherits the mask: signals are for the job's own threads.
+
+    A job that blocks a signal to wait for it would else be killed by the copy that a thread of ours lets in.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        return call()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def ours(error: BaseException) -> bool:

@@ -203,3 +203,26 @@ def test_reason_of_a_long_message_survives_an_emoji_at_its_end(job: Job, fake_to
     told = seen.exception()
     assert told is not None
     assert told["message"] == message
+
+
+JOINS = """
+import os, signal, threading, time, torch
+from ddetect_probe import page, state
+
+seen = page.Page(state.writer.path)
+while not seen.header()[page.S_TICKS]:
+    time.sleep(0.01)
+print(threading.enumerate() == [threading.main_thread()])
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+os.kill(os.getpid(), signal.SIGUSR1)
+time.sleep(0.1)
+print(signal.sigwait([signal.SIGUSR1]) == signal.SIGUSR1)
+print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGUSR1})
+"""
+
+
+def test_tick_is_no_thread_to_join_and_takes_no_signal(job: Job, fake_torch: str) -> None:
+    """Scripts join all threads they find, and wait for signals that no other thread may take."""
+    done = job.finish(job.write("train.py", JOINS), path=fake_torch, RANK="0")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n" * 3, "")
