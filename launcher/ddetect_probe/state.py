@@ -12,6 +12,7 @@ import sys
 import threading
 from _thread import get_ident
 from time import monotonic_ns
+from types import FrameType
 from typing import Any, Callable, List, Optional
 
 from ddetect_probe import page
@@ -136,13 +137,23 @@ def without_signals(call: Callable[[], Any]) -> Any:
 
 
 def ours(error: BaseException) -> bool:
-    """Whether an exception rose in the probe itself, not in a signal handler that ran while we were in it."""
+    """Whether we caused an exception, in our code or what it called; if not, a signal handler of the job raised it."""
     trace = error.__traceback__
-    if trace is None:
-        return True
-    while trace.tb_next is not None:
+    while trace is not None and trace.tb_next is not None:
+        if _handles_signal(trace.tb_next.tb_frame, trace.tb_frame):
+            return False
         trace = trace.tb_next
-    return trace.tb_frame.f_code.co_filename.startswith(_HERE)
+    return True
+
+
+def _handles_signal(frame: FrameType, interrupted: FrameType) -> bool:
+    """Python alone calls a function with a signal's number and then the very frame that it was called from."""
+    arguments: List[Any] = []
+    for value in frame.f_locals.values():
+        arguments.extend(value if type(value) is tuple else (value,))  # def handler(*_)
+    return any(
+        later is interrupted and isinstance(number, int) for number, later in zip(arguments, arguments[1:])
+    )
 
 
 def broken(name: str) -> None:
@@ -173,7 +184,6 @@ def start_child() -> None:
         broken("fork")
 
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _registered = False
 
 

@@ -226,3 +226,24 @@ def test_tick_is_no_thread_to_join_and_takes_no_signal(job: Job, fake_torch: str
     done = job.finish(job.write("train.py", JOINS), path=fake_torch, RANK="0")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n" * 3, "")
+
+
+def test_exception_without_a_message_in_a_folder_that_is_gone_is_told_all_the_same(
+    job: Job, fake_torch: str
+) -> None:
+    """Its __str__ is foreign code and the working directory may be deleted: type and function are still kept."""
+    program = job.write(
+        "train.py",
+        "import os, torch\n"
+        "class Odd(Exception):\n    def __str__(self):\n        raise RuntimeError\n"
+        "os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
+        "exec(compile('def work():\\n    raise Odd()', 'relative.py', 'exec'))\nwork()\n",
+    )
+
+    plain = job.finish(program, probe=False, path=fake_torch)
+    watched = job.finish(program, path=fake_torch, RANK="0")
+
+    assert (watched.returncode, watched.stderr) == (plain.returncode, plain.stderr)
+    (seen,) = job.pages()
+    told = seen.exception() or {}
+    assert (told["type"], told["message"], told["function"]) == ("Odd", "", "work")
