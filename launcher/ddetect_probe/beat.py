@@ -11,7 +11,7 @@ from __future__ import annotations
 import _thread
 import os
 import time
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Tuple
 
 from ddetect_probe import page, state
 
@@ -86,16 +86,18 @@ def _deliver(letter: str) -> None:
 
 
 def sweep(now: float) -> None:
-    """Remove pages of our own children that ended: loaders are made anew each epoch, and shared memory is small."""
+    """Remove pages of this rank's children, and theirs, that ended: loaders are made anew each epoch."""
     folder = os.path.join(state.run_dir, "pages")
     try:
-        names = os.listdir(folder)
+        names = [name for name in os.listdir(folder) if name.endswith(page.SUFFIX)]
     except OSError:
         return
+    for name in set(_gone_since).difference(names):
+        del _gone_since[name]
     for name in names:
-        pid, _, rest = name.partition(".")
-        ticks = rest[: -len(page.SUFFIX)]
-        if not name.endswith(page.SUFFIX) or not pid.isdigit() or str(page.start_ticks(int(pid))) == ticks:
+        pid, _, ticks = name[: -len(page.SUFFIX)].partition(".")
+        running = page.start_ticks(int(pid)) if pid.isdigit() else 0
+        if not pid.isdigit() or str(running) == ticks:
             continue
         path = os.path.join(folder, name)
         try:
@@ -104,16 +106,24 @@ def sweep(now: float) -> None:
             seen.close()
         except (OSError, ValueError):
             continue
-        if header[page.S_PARENT] != os.getpid() or header[page.S_ROLE] not in _SWEPT:
+        if header[page.S_ROLE] not in _SWEPT or not _descends(header):
             continue
         keep = KEEP_EXITED_S if header[page.S_EXIT] == page.EXITED else KEEP_VANISHED_S
         if now - _gone_since.setdefault(name, now) >= keep:
-            _gone_since.pop(name, None)
-            for leftover in (path, os.path.join(state.run_dir, "fault", pid + ".fault")):
+            leftovers = [path]
+            if not running:  # else the number is another process's by now, and so is the file
+                leftovers.append(os.path.join(state.run_dir, "fault", pid + ".fault"))
+            for leftover in leftovers:
                 try:
                     os.unlink(leftover)
                 except OSError:
                     pass
+
+
+def _descends(header: Tuple[int, ...]) -> bool:
+    """Whether a child's page is of our rank: every child has its rank's number, a grandchild not our pid."""
+    rank = state.slots[page.S_RANK]
+    return header[page.S_PARENT] == os.getpid() or (rank >= 0 and header[page.S_RANK] == rank)
 
 
 _SWEPT = (page.ROLE_LOADER_WORKER, page.ROLE_CHILD)

@@ -6,6 +6,7 @@ memory, so that no hook ever has to ask. Never here: torch, an exception that re
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -54,6 +55,8 @@ def open_page(folder: str, role: int) -> None:
     try:
         writer = PageWriter(os.path.join(folder, "pages"), role)
         raw, slots = writer.raw, writer.slots
+        # A map closes its descriptor when it dies, in a forked child or at exit; by then the number may be the job's.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
     except (OSError, ValueError):
         writer = None
         raw = bytearray(page.SIZE)

@@ -247,3 +247,37 @@ def test_exception_without_a_message_in_a_folder_that_is_gone_is_told_all_the_sa
     (seen,) = job.pages()
     told = seen.exception() or {}
     assert (told["type"], told["message"], told["function"]) == ("Odd", "", "work")
+
+
+DAEMON = """
+import faulthandler, os, time, torch
+from ddetect_probe import page, state
+
+# A page.Page here would hold a descriptor of its own.
+number = state.slots[page.S_FAULT_SIGNAL]
+os.closerange(3, 64)
+files = [open(f"log{n}", "w") for n in range(8)]
+if os.fork() == 0:
+    for file in files:
+        file.write("child ")
+        file.flush()
+    os._exit(0)
+os.wait()
+while state.slots[page.S_FAULT_SIGNAL]:
+    time.sleep(0.01)
+ticks = state.slots[page.S_TICKS]
+while state.slots[page.S_TICKS] < ticks + 3:
+    time.sleep(0.01)
+if faulthandler.unregister(number):
+    print("it was still registered")
+for file in files:
+    file.write("parent")
+"""
+
+
+def test_descriptors_that_a_daemon_closed_are_the_jobs(job: Job, fake_torch: str) -> None:
+    """Its files get our numbers: nothing of ours writes to them or closes them, in a forked child or at exit."""
+    done = job.finish(job.write("train.py", DAEMON), path=fake_torch, RANK="0")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert {(job.folder / f"log{n}").read_text() for n in range(8)} == {"child parent"}
