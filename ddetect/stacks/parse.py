@@ -16,7 +16,8 @@ from typing import Any
 
 from ddetect.model import Frame, Thread
 
-_TICK_FILE = "ddetect_probe/beat.py"  # the probe's own thread, which has no name: never part of what the job does
+# The probe's own thread, which has no name: never part of what the job does.
+_TICK_FILE = "ddetect_probe/beat.py"
 
 DEEPEST = 256
 """Innermost frames kept: a runaway recursion must not become a runaway message."""

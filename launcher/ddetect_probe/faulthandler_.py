@@ -93,7 +93,8 @@ def _open(number: int) -> None:
         if _file is not None:  # do not write into the parent's file
             faulthandler.unregister(number)
         return
-    file = os.fdopen(handle, "wb", buffering=0, closefd=False)  # who closes the number may close the job's file
+    # Never closed by us: by then the number may be a file of the job's.
+    file = os.fdopen(handle, "wb", buffering=0, closefd=False)
     faulthandler.register(number, file=file, all_threads=True, chain=False)
     found = os.fstat(handle)
     _file, _opened = file, (found.st_dev, found.st_ino)

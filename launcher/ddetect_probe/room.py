@@ -44,9 +44,9 @@ def _by_cgroup(proc: str, cgroups: str) -> Iterator[int]:
         mount = os.path.join(cgroups, "pids") if controllers else cgroups
         while True:  # a limit of any folder above holds too; in a container the path may begin outside of it
             try:
-                with open(mount + path.rstrip("/") + "/pids.max") as most:
-                    with open(mount + path.rstrip("/") + "/pids.current") as now:
-                        yield int(most.read()) - int(now.read())
+                folder = mount + path.rstrip("/")
+                with open(folder + "/pids.max") as most, open(folder + "/pids.current") as now:
+                    yield int(most.read()) - int(now.read())
             except (OSError, ValueError):  # not there, or "max"
                 pass
             if path in ("/", ""):

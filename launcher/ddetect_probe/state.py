@@ -155,7 +155,8 @@ def _handles_signal(frame: FrameType, interrupted: FrameType) -> bool:
     for value in frame.f_locals.values():
         arguments.extend(value if type(value) is tuple else (value,))  # def handler(*_)
     return any(
-        later is interrupted and isinstance(number, int) for number, later in zip(arguments, arguments[1:])
+        later is interrupted and isinstance(arguments[before], int)
+        for before, later in enumerate(arguments[1:])
     )
 
 

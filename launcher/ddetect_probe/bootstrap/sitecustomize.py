@@ -10,7 +10,7 @@ import sys
 _HERE = os.path.realpath(os.path.dirname(__file__))
 
 
-def _begin():  # type: ignore[no-untyped-def]
+def _begin():  # type: () -> bool
     """Let one ddetect of all that are on the path wait for torch; False if this very file ran before."""
     seen = sys.__dict__.setdefault("_ddetect_sitecustomize", [])
     if _HERE in seen:
@@ -26,9 +26,10 @@ def _begin():  # type: ignore[no-untyped-def]
     return True
 
 
-def _run_the_one_behind():  # type: ignore[no-untyped-def]
-    ours = [n for n, path in enumerate(sys.path) if os.path.isabs(path) and os.path.realpath(path) == _HERE]
-    paths = sys.path[ours[-1] + 1 :] if ours else sys.path
+def _run_the_one_behind():  # type: () -> None
+    ours = [path for path in sys.path if os.path.isabs(path) and os.path.realpath(path) == _HERE]
+    behind = sys.path[sys.path.index(ours[0]) :] if ours else sys.path
+    paths = [path for path in behind if path not in ours]
     try:
         from importlib.machinery import PathFinder
     except ImportError:
@@ -43,14 +44,14 @@ def _run_the_one_behind():  # type: ignore[no-untyped-def]
         spec.loader.exec_module(module)  # what it raises is reported by site, as without us
 
 
-def _run_in_python_2(paths):  # type: ignore[no-untyped-def]
-    import imp  # type: ignore[import-not-found]
-
+def _run_in_python_2(paths):  # type: (list[str]) -> None
+    imp = __import__("imp")  # gone since Python 3.12
     try:
         found = imp.find_module("sitecustomize", paths)
     except ImportError:
         return
-    us = sys.modules.pop("sitecustomize", None)  # held: Python 2 empties the globals of a module that is dropped
+    # Held until the end: Python 2 empties the globals of a module that is dropped.
+    us = sys.modules.pop("sitecustomize", None)
     imp.load_module("sitecustomize", *found)
     del us
 

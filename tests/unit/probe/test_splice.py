@@ -119,7 +119,9 @@ class Alarm:
 
 
 @pytest.mark.parametrize(
-    "handler", [Alarm(), Alarm().method, functools.partial(Alarm.method, Alarm())], ids=["call", "method", "partial"]
+    "handler",
+    [Alarm(), Alarm().method, functools.partial(Alarm.method, Alarm())],
+    ids=["call", "method", "partial"],
 )
 def test_exception_of_the_jobs_own_signal_handler_is_not_swallowed(handler: Any) -> None:
     """What a signal handler raises while a hook runs belongs to the job; the hook stays."""

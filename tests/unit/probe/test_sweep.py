@@ -54,7 +54,9 @@ def test_page_of_a_grandchild_goes_after_a_while(rank: Path, said: int, keep_s: 
     ("role", "number", "pid"),
     [(page.ROLE_CHILD, 4, GONE), (page.ROLE_RANK, 3, GONE), (page.ROLE_OTHER, 3, GONE)],
 )
-def test_pages_of_other_ranks_children_and_of_ranks_stay(rank: Path, role: int, number: int, pid: int) -> None:
+def test_pages_of_other_ranks_children_and_of_ranks_stay(
+    rank: Path, role: int, number: int, pid: int
+) -> None:
     """Another rank may be in another container, where its processes only look dead from here."""
     path = leave_page(rank, pid, role=role, rank=number, parent=GONE + 1, said=page.EXITED)
 
