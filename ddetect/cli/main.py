@@ -67,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _dispatch(words)
-        sys.stdout.flush()
+        if words[:1] != ["launch"]:  # its code is the job's, whatever became of our stdout
+            _flush()
         return code
     except DdetectError as error:
         print(f"{error}\n\n{error.hint}", file=sys.stderr)
@@ -76,10 +77,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Python flushes stdout once more at exit: give it a place to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return BROKEN_PIPE
     except SystemExit as leaving:  # argparse, after --help
         return leaving.code if isinstance(leaving.code, int) else 1 if leaving.code else 0
+
+
+def _flush() -> None:
+    """Meet a closed pipe here; Python leaves sys.stdout None where there is no descriptor 1."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def entry() -> None:

@@ -16,10 +16,8 @@ from typing import Any
 
 from ddetect.model import Frame, Thread
 
-TICK_THREAD = "ddetect-tick"
-"""The probe's own thread: never part of what the job does."""
-
-_TICK_FILE = "ddetect_probe/beat.py"  # for dumpers that do not tell names
+# The probe's own thread, which has no name: never part of what the job does.
+_TICK_FILE = "ddetect_probe/beat.py"
 
 DEEPEST = 256
 """Innermost frames kept: a runaway recursion must not become a runaway message."""
@@ -157,7 +155,7 @@ def arrange(seen: Iterable[Seen]) -> tuple[Seen, ...]:
 
 
 def _is_noise(thread: Thread) -> bool:
-    ticking = thread.name == TICK_THREAD or any(f.file.endswith(_TICK_FILE) for f in thread.stack[-4:])
+    ticking = any(frame.file.endswith(_TICK_FILE) for frame in thread.stack[-4:])
     return not thread.is_main and (ticking or not thread.stack)
 
 

@@ -76,13 +76,23 @@ def wait_for_job(
             continue
         if got.si_signo in _STOPS:
             stop_asked_at = time.monotonic()
-        if got.si_signo in ENDING:
+        in_vain = _ignores(pid, got.si_signo)  # SIGHUP under nohup
+        if got.si_signo in ENDING and not in_vain:
             on_signal(got.si_signo)
-        if not _job_got(got, witness):
+        if not _job_got(got, witness) and not in_vain:
             try:
                 os.kill(pid, got.si_signo)
-            except ProcessLookupError:
+            except OSError:  # gone, or another user's by now (sudo)
                 pass
+
+
+def _ignores(pid: int, number: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:
+            ignored = next(line for line in status if line.startswith(b"SigIgn:"))
+        return bool(int(ignored.split()[1], 16) >> (number - 1) & 1)
+    except (OSError, StopIteration, ValueError, IndexError):
+        return False
 
 
 def end_was_asked() -> bool:

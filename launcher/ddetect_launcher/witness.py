@@ -9,6 +9,7 @@ Never here: the job. A witness that is gone answers "launcher alone", which is t
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -31,13 +32,15 @@ class Witness:
             self._ours.close()  # or the line never closes
             _watch(theirs)
         theirs.close()
+        self._answer = select.poll()  # select() fails for a descriptor above 1023
+        self._answer.register(self._ours, select.POLLIN)
 
     def group_got(self, number: int) -> bool:
         """Whether the whole group was sent this signal since the last question about it."""
         time.sleep(_DELIVERY_S)
         try:
             self._ours.send(bytes([number]))
-            if not select.select([self._ours], [], [], _ANSWER_S)[0]:
+            if not self._answer.poll(_ANSWER_S * 1000):
                 return False
             return self._ours.recv(1) == b"1"
         except OSError:
@@ -55,6 +58,8 @@ class Witness:
 
 def _watch(line: socket.socket) -> NoReturn:
     try:
+        # Out of the way first: where stdout was closed, the line may sit on its number.
+        line = socket.socket(fileno=fcntl.fcntl(line.detach(), fcntl.F_DUPFD_CLOEXEC, 3))
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)  # whoever reads the job's output waits for its last writer

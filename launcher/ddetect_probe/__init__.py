@@ -7,8 +7,6 @@ the job, anything but the standard library. Without `ddetect launch` both functi
 
 from __future__ import annotations
 
-from typing import Any
-
 __all__ = ["pause", "step"]
 
 
@@ -33,7 +31,7 @@ class pause:  # lower case, because it reads as a verb
         self._before = state.enter_phase(page.PAUSED)
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         from ddetect_probe import state
 
         state.leave_phase(self._before)

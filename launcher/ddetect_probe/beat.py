@@ -1,15 +1,17 @@
-"""The tick: a daemon thread that says twice a second that Python still runs here.
+"""The tick: a thread that says twice a second that Python still runs here.
 
 Enters: the mailbox of the page. Leaves: the tick, a fresh list of groups, letters handed to whoever asked for them,
 and pages of finished children removed. Never here: work that could take long; a tick must be cheap and regular.
+The thread is started below `threading`, which does not know it: a job that joins all threads it finds would wait for
+it without end.
 """
 
 from __future__ import annotations
 
+import _thread
 import os
-import threading
 import time
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Tuple
 
 from ddetect_probe import page, state
 
@@ -20,32 +22,37 @@ KEEP_VANISHED_S = 600.0
 
 each_tick: List[Callable[[], None]] = []
 on_mail: List[Callable[[str], None]] = []
-_thread: Optional[threading.Thread] = None
+_ticking = False
 _gone_since: Dict[str, float] = {}
 
 
 def start() -> None:
     """Start ticking, once per process."""
-    global _thread
-    if _thread is not None or state.writer is None:
+    global _ticking
+    if _ticking or state.writer is None:
         return
-    _thread = threading.Thread(target=_run, name="ddetect-tick", daemon=True)
     try:
-        _thread.start()
-    except (
-        RuntimeError
-    ):  # no room for a thread, or the interpreter is going down: the page lives without a tick
-        _thread = None
+        state.without_signals(lambda: _thread.start_new_thread(_run, ()))
+        _ticking = True
+    except RuntimeError:  # no room, or the interpreter is going down: the page lives without a tick
+        pass
 
 
 def forget() -> None:
     """In a forked child the thread is not there any more; a child that becomes a rank starts its own."""
-    global _thread
-    _thread = None
+    global _ticking
+    _ticking = False
     _gone_since.clear()
 
 
 def _run() -> None:
+    try:
+        _tick()
+    except BaseException:
+        pass  # the interpreter goes down around us; whatever left here would be printed
+
+
+def _tick() -> None:
     ticks = 0
     mail = ""
     while True:
@@ -79,16 +86,18 @@ def _deliver(letter: str) -> None:
 
 
 def sweep(now: float) -> None:
-    """Remove pages of our own children that ended: loaders are made anew each epoch, and shared memory is small."""
+    """Remove pages of this rank's children, and theirs, that ended: loaders are made anew each epoch."""
     folder = os.path.join(state.run_dir, "pages")
     try:
-        names = os.listdir(folder)
+        names = [name for name in os.listdir(folder) if name.endswith(page.SUFFIX)]
     except OSError:
         return
+    for name in set(_gone_since).difference(names):
+        del _gone_since[name]
     for name in names:
-        pid, _, rest = name.partition(".")
-        ticks = rest[: -len(page.SUFFIX)]
-        if not name.endswith(page.SUFFIX) or not pid.isdigit() or str(page.start_ticks(int(pid))) == ticks:
+        pid, _, ticks = name[: -len(page.SUFFIX)].partition(".")
+        running = page.start_ticks(int(pid)) if pid.isdigit() else 0
+        if not pid.isdigit() or str(running) == ticks:
             continue
         path = os.path.join(folder, name)
         try:
@@ -97,16 +106,24 @@ def sweep(now: float) -> None:
             seen.close()
         except (OSError, ValueError):
             continue
-        if header[page.S_PARENT] != os.getpid() or header[page.S_ROLE] not in _SWEPT:
+        if header[page.S_ROLE] not in _SWEPT or not _descends(header):
             continue
         keep = KEEP_EXITED_S if header[page.S_EXIT] == page.EXITED else KEEP_VANISHED_S
         if now - _gone_since.setdefault(name, now) >= keep:
-            _gone_since.pop(name, None)
-            for leftover in (path, os.path.join(state.run_dir, "fault", pid + ".fault")):
+            leftovers = [path]
+            if not running:  # else the number is another process's by now, and so is the file
+                leftovers.append(os.path.join(state.run_dir, "fault", pid + ".fault"))
+            for leftover in leftovers:
                 try:
                     os.unlink(leftover)
                 except OSError:
                     pass
+
+
+def _descends(header: Tuple[int, ...]) -> bool:
+    """Whether a child's page is of our rank: every child has its rank's number, a grandchild not our pid."""
+    rank = state.slots[page.S_RANK]
+    return header[page.S_PARENT] == os.getpid() or (rank >= 0 and header[page.S_RANK] == rank)
 
 
 _SWEPT = (page.ROLE_LOADER_WORKER, page.ROLE_CHILD)

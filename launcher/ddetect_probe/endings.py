@@ -30,6 +30,7 @@ FRAMEWORKS = frozenset(
     )
 )  # fmt: skip
 _MESSAGE_BYTES = 400
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
@@ -108,7 +109,7 @@ def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:
     """Write an exception into the page."""
     function, file, line = innermost_user_frame(trace)
     # Cut by bytes and written as UTF-8: gloo ends every message with an emoji, and its reason must survive the cut.
-    message = str(value).encode("utf-8", "replace")[:_MESSAGE_BYTES].decode("utf-8", "ignore")
+    message = _message(value).encode("utf-8", "replace")[:_MESSAGE_BYTES].decode("utf-8", "ignore")
     state.text(
         "exception",
         json.dumps(
@@ -122,6 +123,13 @@ def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:
             ensure_ascii=False,
         ),
     )
+
+
+def _message(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # the job's own code
+        return ""
 
 
 def innermost_user_frame(trace: Optional[TracebackType]) -> Tuple[str, str, int]:
@@ -145,6 +153,5 @@ def is_user_file(file: str) -> bool:
         if folder in file:
             package = file.rpartition(folder)[2].partition("/")[0]
             return package.partition(".")[0] not in FRAMEWORKS
-    if os.path.dirname(os.path.abspath(__file__)) in file:
-        return False
-    return not os.path.abspath(file).startswith(_STDLIB)
+    # A relative name is the script's; to complete it, the working directory would have to be there still.
+    return not file.startswith((_HERE, _STDLIB))

@@ -9,13 +9,15 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from ddetect_probe import page, state
 
 # USR1 and USR2 belong to Slurm, submitit, Lightning and the job; real-time signals belong to hardly anybody.
 DEFAULT = 61
 _file: Optional[Any] = None
+_opened: Tuple[int, int] = (0, 0)  # device and inode of that file
+_lost = 0  # our signal, whose descriptor is not ours any more
 
 
 def chosen() -> int:
@@ -53,18 +55,37 @@ def again_in_child() -> None:
     number = state.slots[page.S_FAULT_SIGNAL]
     if number:
         state.slots[page.S_FAULT_SIGNAL] = 0
+        parents = _file.fileno() if _file is not None and _still_ours() else -1
         _open(number)
+        if parents >= 0:
+            os.close(parents)
 
 
 def withdraw_if_replaced() -> None:
-    """Say 0 once the user has a handler of their own on our signal."""
+    """Say 0 once the user has a handler of their own on our signal, or a file of their own on our descriptor."""
+    global _lost
     number = state.slots[page.S_FAULT_SIGNAL]
-    if number and signal.getsignal(number) not in (signal.SIG_DFL, None):
+    if _lost:  # one tick later: unregistered, a signal that the agent has just sent would end the job
+        faulthandler.unregister(_lost)
+        _lost = 0
+    elif number and signal.getsignal(number) not in (signal.SIG_DFL, None):
         state.slots[page.S_FAULT_SIGNAL] = 0
+    elif number and not _still_ours():
+        state.slots[page.S_FAULT_SIGNAL] = 0
+        _lost = number
+
+
+def _still_ours() -> bool:
+    """A job that makes itself a daemon closes all descriptors, and its next file gets our number."""
+    try:
+        found = os.fstat(_file.fileno()) if _file is not None else None
+    except OSError:
+        return False
+    return found is not None and (found.st_dev, found.st_ino) == _opened
 
 
 def _open(number: int) -> None:
-    global _file
+    global _file, _opened
     path = os.path.join(state.run_dir, "fault", f"{os.getpid()}.fault")
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o660)
@@ -72,7 +93,9 @@ def _open(number: int) -> None:
         if _file is not None:  # do not write into the parent's file
             faulthandler.unregister(number)
         return
-    file = os.fdopen(handle, "wb", buffering=0)
+    # Never closed by us: by then the number may be a file of the job's.
+    file = os.fdopen(handle, "wb", buffering=0, closefd=False)
     faulthandler.register(number, file=file, all_threads=True, chain=False)
-    _file = file
+    found = os.fstat(handle)
+    _file, _opened = file, (found.st_dev, found.st_ino)
     state.slots[page.S_FAULT_SIGNAL] = number

@@ -12,6 +12,7 @@ in a traceback. Subclasses in Python keep the plain function: pybind11 would tak
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from _thread import get_ident
 from operator import index
@@ -28,10 +29,12 @@ WAITING = 6  # offset of the field in its row
 Token = List[Any]  # row or -1 (also once a Work has it), phase before or -1, the group
 
 _rows_of: Dict[int, Tuple[int, Any]] = {}  # id of a Work -> its row and the weak reference that frees it
+_wait: Optional[Wait] = None
 
 
 def install() -> None:
     """Hook the functions of the torch that is loaded."""
+    global _wait
     import torch.distributed as dist
 
     if not dist.is_available():
@@ -47,7 +50,24 @@ def install() -> None:
     if not splice(c10d.monitored_barrier, enter_monitored_barrier, leave_p2p, ("group",)):
         state.broken("monitored_barrier")
     work = c10d.Work
-    work.wait = Wait(work, work.wait)
+    _wait = work.wait = Wait(work, work.wait)
+
+
+def stand_aside_while_compiling() -> None:
+    """Give torch its own `Work.wait` while Dynamo traces: at a descriptor it would give up the whole function."""
+    # Its callbacks for this are forgotten by torch._dynamo.reset(); the method that calls them is not.
+    handler = getattr(sys.modules.get("torch._dynamo.callback"), "CompilationCallbackHandler", None)
+    if _wait is not None and handler is not None:
+        splice(handler.run_end_callbacks, _nothing, _wait.come_back)
+        splice(handler.run_start_callbacks, _wait.stand_aside, _nothing_more)
+
+
+def _nothing() -> None:
+    return None
+
+
+def _nothing_more(token: None) -> None:
+    return None
 
 
 def enter_send(group: Any, tag: Any, peer: Any, group_peer: Any = None) -> Token:
@@ -162,6 +182,7 @@ class Wait:
         self._original = original
         self.__doc__ = original.__doc__
         self.__name__ = "wait"
+        self._broken = False
 
     def __get__(self, work: Any, owner: Any = None) -> Callable[..., Any]:
         if work is None:
@@ -176,9 +197,19 @@ class Wait:
             except Exception as error:
                 if not state.ours(error):
                     raise
-                setattr(self._owner, "wait", self._original)  # noqa: B010 - mypy does not know it
+                self._broken = True
+                self.stand_aside()
                 state.broken("Work.wait")
         return self._original.__get__(work, owner)  # type: ignore[no-any-return]
+
+    def stand_aside(self) -> None:
+        """Put torch's own function back."""
+        setattr(self._owner, "wait", self._original)  # noqa: B010 - mypy does not know it
+
+    def come_back(self, token: None) -> None:
+        """Stand in for it again."""
+        if not self._broken:
+            setattr(self._owner, "wait", self)  # noqa: B010
 
 
 class Waiting(functools.partial):  # type: ignore[type-arg]

@@ -10,9 +10,10 @@ import ctypes
 import os
 from typing import Any, Optional
 
-from ddetect_probe import state
+from ddetect_probe import room, state
 
 _opened_by = 0
+_POOL = 8  # its threads, or one per core where there are more
 _ERROR = 2  # c10's log levels: INFO 0, WARNING 1, ERROR 2
 
 
@@ -29,6 +30,9 @@ def open_server() -> None:
         level = _log_level()
         if level is None or len(path.encode()) > 100 or not os.access(folder, os.W_OK):
             return
+        if room.free_threads() < threads_wanted():
+            state.broken("server")
+            return
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -39,7 +43,7 @@ def open_server() -> None:
         before = level.value
         level.value = max(before, _ERROR)
         try:
-            server = _WorkerServer(path, -1)
+            server = state.without_signals(lambda: _WorkerServer(path, -1))
         finally:
             level.value = before
         # Its destructor would log three lines at exit: one reference more, and it never runs.
@@ -47,6 +51,12 @@ def open_server() -> None:
         os.chmod(path, 0o660)
     except Exception:
         state.broken("server")
+
+
+def threads_wanted() -> int:
+    """What the servers of all ranks of this node may take, and as much again for the job."""
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return 2 * max(_POOL, os.cpu_count() or 0) * max(1, int(ranks) if ranks.isdigit() else 1)
 
 
 def _log_level() -> Optional[Any]:

@@ -6,11 +6,14 @@ memory, so that no hook ever has to ask. Never here: torch, an exception that re
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 import threading
 from _thread import get_ident
 from time import monotonic_ns
+from types import FrameType
 from typing import Any, Callable, List, Optional
 
 from ddetect_probe import page
@@ -52,6 +55,8 @@ def open_page(folder: str, role: int) -> None:
     try:
         writer = PageWriter(os.path.join(folder, "pages"), role)
         raw, slots = writer.raw, writer.slots
+        # A map closes its descriptor when it dies, in a forked child or at exit; by then the number may be the job's.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
     except (OSError, ValueError):
         writer = None
         raw = bytearray(page.SIZE)
@@ -121,14 +126,38 @@ def mark_exiting() -> None:
     slots[LANE] = (monotonic_ns() & KEEP) | page.EXITING
 
 
+def without_signals(call: Callable[[], Any]) -> Any:
+    """Call something that starts a thread, which inherits the mask: signals are for the job's own threads.
+
+    A job that blocks a signal to wait for it would else be killed by the copy that a thread of ours lets in.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        return call()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def ours(error: BaseException) -> bool:
-    """Whether an exception rose in the probe itself, not in a signal handler that ran while we were in it."""
+    """Whether we caused an exception, in our code or what it called; if not, a signal handler of the job raised it."""
     trace = error.__traceback__
-    if trace is None:
-        return True
-    while trace.tb_next is not None:
+    while trace is not None and trace.tb_next is not None:
+        if _handles_signal(trace.tb_next.tb_frame, trace.tb_frame):
+            return False
         trace = trace.tb_next
-    return trace.tb_frame.f_code.co_filename.startswith(_HERE)
+    return True
+
+
+def _handles_signal(frame: FrameType, interrupted: FrameType) -> bool:
+    """Python alone calls a function with a signal's number and then the very frame that it was called from."""
+    arguments: List[Any] = []
+    for value in frame.f_locals.values():
+        arguments.extend(value if type(value) is tuple else (value,))  # def handler(*_)
+    return any(
+        later is interrupted and isinstance(arguments[before], int)
+        for before, later in enumerate(arguments[1:])
+    )
 
 
 def broken(name: str) -> None:
@@ -159,7 +188,6 @@ def start_child() -> None:
         broken("fork")
 
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _registered = False
 
 

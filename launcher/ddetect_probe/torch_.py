@@ -5,7 +5,10 @@ Enters: the loaded torch. Leaves: hooks in place. Never here: an exception that 
 
 from __future__ import annotations
 
+import sys
+
 from ddetect_probe import beat, call_hooks, group_hooks, groups, loader_hooks, p2p_hooks, state, step_hooks
+from ddetect_probe.on_import import after_import
 
 _done = False
 
@@ -23,3 +26,16 @@ def install() -> None:
             state.broken(part.__name__)
     state.in_child.extend((groups.forget_lock, p2p_hooks.forget_rows))
     beat.each_tick.append(groups.refresh_if_changed)
+    after_import("torch._dynamo", _make_way_for_dynamo)
+
+
+def _make_way_for_dynamo() -> None:
+    """Dynamo skips the frames of torch.distributed, but would trace what of ours they call."""
+    try:
+        add = getattr(sys.modules.get("torch._dynamo.trace_rules"), "add", None)
+        for name in [name for name in sys.modules if name.startswith("ddetect_probe.")]:
+            if add is not None and name != step_hooks.__name__:  # that one is made to be traced
+                add(name)
+        p2p_hooks.stand_aside_while_compiling()
+    except Exception:
+        state.broken("torch._dynamo")

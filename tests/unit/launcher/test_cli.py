@@ -130,3 +130,11 @@ def test_closed_pipe_is_quiet() -> None:
     os.close(write_end)
 
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_closed_stdout_does_not_cost_the_jobs_exit_code(tmp_path: Path) -> None:
+    """`ddetect launch ... >&-`: Python has no sys.stdout then."""
+    words = [sys.executable, "-m", "ddetect", "launch", "--out", str(tmp_path / "out"), "sh", "-c", "exit 9"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], stderr=subprocess.PIPE, check=False)
+
+    assert (done.returncode, done.stderr) == (9, b"")

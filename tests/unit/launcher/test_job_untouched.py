@@ -60,6 +60,52 @@ def test_signal_reaches_the_job_once(launcher: Launcher, name: str, whole_group:
     assert process.wait(20) == 5
 
 
+def test_signal_that_the_job_ignores_is_no_ending(launcher: Launcher) -> None:
+    """Under nohup a hang-up changes nothing, so nobody is told that the job was asked to end."""
+    job = (
+        "import signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: print('heard', flush=True))\n"
+        "print('ready', flush=True)\nsys.stdin.read()"
+    )
+    process = launcher.start(["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *launcher.python(job)])
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGUSR1)  # taken after the other, which has the lower number
+    assert process.stdout.readline() == b"heard\n"
+
+    assert not [run for run in launcher.run_dirs() if (run / "ending").exists()]
+    assert process.communicate(b"", timeout=20)[1] == b""
+    assert process.returncode == 0
+
+
+MANY_DESCRIPTORS = """
+import os, resource, signal
+from ddetect_launcher.witness import Witness
+resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held = [os.dup(0) for _ in range(1100)]
+os.close(1)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+witness = Witness()
+os.kill(os.getpid(), signal.SIGUSR1)
+alone = witness.group_got(signal.SIGUSR1)
+os.killpg(0, signal.SIGUSR1)
+os.write(2, repr((alone, witness.group_got(signal.SIGUSR1))).encode())
+witness.close()
+"""
+
+
+@pytest.mark.parametrize("descriptors", [1100, 0])
+def test_witness_answers_whatever_descriptors_it_gets(descriptors: int) -> None:
+    """Above 1023 as well as on the number of a stdout that was closed."""
+    code = MANY_DESCRIPTORS.replace("1100", str(descriptors))
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+        check=False,
+    )  # fmt: skip
+
+    assert done.stderr == b"(False, True)"
+
+
 def test_signal_before_the_job_starts_is_not_lost(launcher: Launcher) -> None:
     """Signals are held from the first moment and handed to the job."""
     slow = "import signal,sys,time; print('ready',flush=True); time.sleep(30)"

@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from ddetect_probe import page, start
 
-from tests.unit.probe.conftest import Job
+from tests.unit.probe.conftest import BOOTSTRAP, Job
 
 
 def interpreters() -> list[str]:
@@ -114,6 +115,74 @@ def test_import_that_fails_reads_as_without_us(job: Job) -> None:
 
     assert "no_such_module_for_torch" in plain.stderr
     assert watched.stderr == plain.stderr
+
+
+def test_import_that_fails_wakes_nothing_and_the_next_one_does(job: Job) -> None:
+    """A half-made torch is not hooked; looking for torch does not spend the hook either."""
+    job.write(
+        "site/torch/__init__.py",
+        "import sys\nglobals().update({f'name_{n}': n for n in range(20)})\n"
+        "if not hasattr(sys, 'again'): raise OSError\n",
+    )
+    program = job.write(
+        "train.py",
+        "import importlib.util, os, sys\n"
+        "pages = os.environ['DDETECT_RUN_DIR'] + '/pages'\n"
+        "importlib.util.find_spec('torch')\n"
+        "try:\n    import torch\nexcept OSError:\n    print(len(os.listdir(pages)))\n"
+        "sys.again = 1\nimport torch\n"
+        "print(len(os.listdir(pages)), type(torch.__spec__).__module__)\n",
+    )
+
+    done = job.finish(program, path=str(job.folder / "site"), RANK="0")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "0\n1 _frozen_importlib\n"
+
+
+def test_two_installations_do_not_chain_in_a_circle(job: Job, fake_torch: str) -> None:
+    """Each runs once, and the user's own sitecustomize behind them runs once."""
+    job.write("site/sitecustomize.py", "print('ran')\n")
+    other = job.folder / "other" / "ddetect_probe"
+    shutil.copytree(BOOTSTRAP.parent, other)
+    path = os.pathsep.join([str(other / "bootstrap"), str(BOOTSTRAP), fake_torch])
+
+    done = job.finish(job.write("train.py", "import torch"), path=path, RANK="0")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
+    assert len(job.pages()) == 1
+
+
+def test_python_2_stays_silent_and_runs_the_users_own(job: Job) -> None:
+    """Tools of a job may still be Python 2."""
+    found = sorted(Path("~/.pyenv/versions").expanduser().glob("2.7.*/bin/python"))
+    if not found:
+        pytest.skip("NOT TESTED, Python 2: the machine has none")
+    job.write("site/sitecustomize.py", "import sys\nsys.stdout.write('ran\\n')\n")
+
+    done = job.finish(
+        job.write("tool.py", ""),
+        python=str(found[0]),
+        path=str(job.folder / "site"),
+        PYTHONDONTWRITEBYTECODE="1",
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
+
+
+@pytest.mark.parametrize("python", interpreters(), ids=lambda p: Path(p).parts[-3])
+def test_python_start_loads_nothing_heavy(job: Job, python: str) -> None:
+    """Every interpreter of the job pays for what we import; -S leaves out what its own site adds."""
+    load = (
+        f"import sys; sys.path.insert(0, {str(BOOTSTRAP)!r}); import sitecustomize\n"
+        "print({'typing', 'importlib.abc', 're'} & set(sys.modules), 'ddetect_probe.on_import' in sys.modules)"
+    )
+
+    done = subprocess.run(
+        [python, "-I", "-S", "-c", load], env=job.environment(), capture_output=True, text=True, check=False
+    )
+
+    assert (done.stdout, done.stderr) == ("set() True\n", "")
 
 
 def test_run_directory_that_is_gone_costs_the_job_nothing(job: Job, fake_torch: str) -> None:

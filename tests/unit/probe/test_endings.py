@@ -203,3 +203,81 @@ def test_reason_of_a_long_message_survives_an_emoji_at_its_end(job: Job, fake_to
     told = seen.exception()
     assert told is not None
     assert told["message"] == message
+
+
+JOINS = """
+import os, signal, threading, time, torch
+from ddetect_probe import page, state
+
+seen = page.Page(state.writer.path)
+while not seen.header()[page.S_TICKS]:
+    time.sleep(0.01)
+print(threading.enumerate() == [threading.main_thread()])
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+os.kill(os.getpid(), signal.SIGUSR1)
+time.sleep(0.1)
+print(signal.sigwait([signal.SIGUSR1]) == signal.SIGUSR1)
+print(signal.pthread_sigmask(signal.SIG_BLOCK, []) == {signal.SIGUSR1})
+"""
+
+
+def test_tick_is_no_thread_to_join_and_takes_no_signal(job: Job, fake_torch: str) -> None:
+    """Scripts join all threads they find, and wait for signals that no other thread may take."""
+    done = job.finish(job.write("train.py", JOINS), path=fake_torch, RANK="0")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n" * 3, "")
+
+
+def test_exception_without_a_message_in_a_folder_that_is_gone_is_told_all_the_same(
+    job: Job, fake_torch: str
+) -> None:
+    """Its __str__ is foreign code and the working directory may be deleted: type and function are still kept."""
+    program = job.write(
+        "train.py",
+        "import os, torch\n"
+        "class Odd(Exception):\n    def __str__(self):\n        raise RuntimeError\n"
+        "os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
+        "exec(compile('def work():\\n    raise Odd()', 'relative.py', 'exec'))\nwork()\n",
+    )
+
+    plain = job.finish(program, probe=False, path=fake_torch)
+    watched = job.finish(program, path=fake_torch, RANK="0")
+
+    assert (watched.returncode, watched.stderr) == (plain.returncode, plain.stderr)
+    (seen,) = job.pages()
+    told = seen.exception() or {}
+    assert (told["type"], told["message"], told["function"]) == ("Odd", "", "work")
+
+
+DAEMON = """
+import faulthandler, os, time, torch
+from ddetect_probe import page, state
+
+# A page.Page here would hold a descriptor of its own.
+number = state.slots[page.S_FAULT_SIGNAL]
+os.closerange(3, 64)
+files = [open(f"log{n}", "w") for n in range(8)]
+if os.fork() == 0:
+    for file in files:
+        file.write("child ")
+        file.flush()
+    os._exit(0)
+os.wait()
+while state.slots[page.S_FAULT_SIGNAL]:
+    time.sleep(0.01)
+ticks = state.slots[page.S_TICKS]
+while state.slots[page.S_TICKS] < ticks + 3:
+    time.sleep(0.01)
+if faulthandler.unregister(number):
+    print("it was still registered")
+for file in files:
+    file.write("parent")
+"""
+
+
+def test_descriptors_that_a_daemon_closed_are_the_jobs(job: Job, fake_torch: str) -> None:
+    """Its files get our numbers: nothing of ours writes to them or closes them, in a forked child or at exit."""
+    done = job.finish(job.write("train.py", DAEMON), path=fake_torch, RANK="0")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert {(job.folder / f"log{n}").read_text() for n in range(8)} == {"child parent"}

@@ -148,6 +148,44 @@ def test_torch_compile_sees_no_graph_break_of_ours(job: Job) -> None:
     assert seen.header()[page.S_STEPS] >= 1
 
 
+COMPILES_COLLECTIVES = """
+import torch
+import torch.distributed as dist
+from torch._dynamo.testing import CompileCounter
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+def broadcasts(x):
+    dist.broadcast(x, 0)
+    return x * 2
+
+def waits(x):
+    work = dist.all_reduce(x, async_op=True)
+    y = x + 1
+    work.wait()
+    return y * 2
+
+for function in (broadcasts, waits):
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    compiled = torch.compile(function, backend=counter)
+    print([compiled(torch.ones(1)).item() for _ in range(2)], counter.frame_count)
+"""
+
+
+def test_compiled_function_with_a_collective_makes_as_many_graphs_as_alone(job: Job) -> None:
+    """Dynamo neither traces our hooks nor gives a function up because of `Work.wait`."""
+    program = job.write("train.py", COMPILES_COLLECTIVES)
+
+    plain = job.finish(program, probe=False)
+    watched = job.finish(program)
+
+    assert plain.returncode == 0, plain.stderr
+    assert (watched.returncode, watched.stdout) == (0, plain.stdout)
+    (seen,) = job.pages()
+    assert seen.header()[page.S_HOOKS_OFF] == 0
+
+
 SPAWNS = """
 import os, sys, torch
 import torch.distributed as dist

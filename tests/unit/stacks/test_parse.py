@@ -44,7 +44,9 @@ def test_qualified_names_become_bare() -> None:
 
 def test_probe_thread_and_empty_threads_are_left_out() -> None:
     """What ddetect itself does in the rank is no part of the evidence."""
-    tick = _thread(8, "ddetect-tick", _frame("_run", "/x/ddetect_probe/beat.py", 60))
+    tick = _thread(
+        8, "", _frame("_tick", "/x/ddetect_probe/beat.py", 75), _frame("_run", "/x/ddetect_probe/beat.py", 54)
+    )
     empty = _thread(9, "")
 
     assert [
