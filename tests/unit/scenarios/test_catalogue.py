@@ -40,7 +40,7 @@ def test_every_program_of_the_folder_has_its_truth() -> None:
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_program_never_imports_ddetect(path: Path) -> None:
-    """They play the user's script; the catalogue alone is ours."""
+    """They play the user's script; the catalogue alone is ours. What a user may import, `ddetect_probe`, they may."""
     imported = {
         name
         for node in ast.walk(ast.parse(path.read_text()))
@@ -48,7 +48,7 @@ def test_program_never_imports_ddetect(path: Path) -> None:
         for name in ([alias.name for alias in node.names] + [getattr(node, "module", None) or ""])
     }
 
-    assert not [name for name in imported if name.startswith("ddetect")]
+    assert not [name for name in imported if name.partition(".")[0] == "ddetect"]
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
