@@ -5,7 +5,7 @@ Never here: other ranks. Whether anybody waits for this one was decided before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.scene import Scene, Seen
@@ -157,6 +157,15 @@ def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
 
 
 def _leaving(seen: Seen, phase: Phase | None) -> Reason:
+    raised = seen.sighting.raised
+    if raised is not None and raised.fatal:
+        reason = _reason(seen, Cause.PYTHON_EXCEPTION, "", proof=Proof.STRUCTURAL)
+        said = raised.exception.splitlines()[0][:200] + _place(raised.where)
+        return replace(
+            reason,
+            doing=f"raised {said} and does not get out of its process",
+            where=where_of(raised.where) or reason.where,
+        )
     doing = "has left its process group" if phase is Phase.LEAVING else "is on its way out"
     return _reason(seen, Cause.LEFT_EARLY, doing, proof=Proof.STRUCTURAL)
 
@@ -254,7 +263,9 @@ def _by_kind(seen: Seen) -> Reason:
 
 
 def _locked(seen: Seen, *, clear: bool) -> Reason:
-    others = [
+    raised = seen.sighting.raised
+    died = [f"a thread of it died of {raised.exception}{_place(raised.where)}"] if raised is not None else []
+    others = died + [
         f"other thread {thread.name!r}: {format_stack(thread.stack)}"
         for thread in seen.sighting.threads
         if not thread.is_main and thread.stack
