@@ -217,7 +217,7 @@ _ALL = (
     Scenario("unused_parameters", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "predict"),
     # healthy: these end by themselves with exit code 0, and nobody is alarmed
     *(
-        Scenario(name, Status.HEALTHY, None, _TIME, culprits=_nobody)
+        Scenario(name, Status.HEALTHY, None, _TIME, culprits=_nobody, every_time=name == "healthy")
         for name in (
             "healthy", "healthy_accumulation", "healthy_compile", "healthy_epochs", "healthy_evaluation",
             "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder", "healthy_paused",
