@@ -15,6 +15,9 @@ from ddetect.model import UNKNOWN, Cause, Culprit, Frame, Phase, Process, Proof,
 TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
 
+MOST_CHILDREN = 6
+"""Child processes that are shown when a rank waits for one of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -57,6 +60,12 @@ def explain(scene: Scene, rank: int) -> Reason:
         return _data(scene, seen)
     if seen.in_disk_wait:
         return _reason(seen, Cause.FILE_IO, "is stuck in the kernel, state D" + _target(seen))
+    if seen.doing.kind is Kind.SUBPROCESS or seen.doing.posture is Posture.CHILD:
+        reason = _by_kind(seen)
+        children = scene.others_of(rank, Role.CHILD)[:MOST_CHILDREN]
+        return replace(
+            reason, evidence=reason.evidence + tuple(line for one in children for line in sight_lines(one))
+        )
     return _by_kind(seen)
 
 
@@ -99,6 +108,8 @@ def sight_lines(seen: Seen) -> tuple[str, ...]:
     thread, name = seen.doing.thread, f"rank {seen.rank} (pid {seen.pid})"
     if seen.role is Role.LOADER_WORKER:
         name = f"loader worker {seen.index} of rank {seen.rank} (pid {seen.pid})" if seen.index >= 0 else name
+    elif seen.role is Role.CHILD:
+        name = f"child process of rank {seen.rank} (pid {seen.pid})"
     if thread is None:
         why = seen.sighting.unread or "no stack was taken"
         return (f"{name}: state {seen.sighting.state or 'unknown'}, stack unread: {why}",)

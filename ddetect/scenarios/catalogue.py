@@ -1,7 +1,7 @@
 """The scenarios and the truth about each: what happened, to whom, and where.
 
 Enters: nothing but the programs' own text, searched for `# <- stuck here`. Leaves: `SCENARIOS`, and the command that
-runs one. Never here: torch, or a guess: each truth was seen with py-spy on torch 2.13 and gloo before it was written.
+runs one. Never here: torch, or a guess: each truth was compared with py-spy's stacks of a live run (torch 2.13, gloo).
 
 Where a truth could be debated it is what an engineer would want to hear at three in the morning, and says so.
 
@@ -178,7 +178,7 @@ _ALL = (
         "data_worker_stopped", _HANG, Cause.PROCESS_STOPPED, _STRUCTURAL, "suspend",
         role="loader_worker", index=_worker_of_batch,
     ),
-    # No dumper reads a process in state D without harm: the truth has no line, the worker is what matters.
+    # A process in state D is read without stopping it, which may fail: the truth does not insist on a line.
     Scenario(
         "data_worker_disk", _HANG, Cause.FILE_IO, _TIME, role="loader_worker", index=_worker_of_batch,
     ),

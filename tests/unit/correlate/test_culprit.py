@@ -23,10 +23,12 @@ from ddetect.model import (
 )
 from tests.unit.correlate.scenes import (
     IDLE_WORKER,
+    LIB,
     SITE,
     SLEEPS,
     STUCK_WORKER,
     TRAIN,
+    Row,
     build,
     scene,
     sighting,
@@ -199,6 +201,25 @@ def test_job_that_is_stopped_as_a_whole_is_given_time():
     proofs = [judge(scene(stopped=[0, 1, 2])).proof, judge(scene(all_reduce=[0, 2], stopped=[1])).proof]
 
     assert proofs == [Proof.TIME, Proof.STRUCTURAL]
+
+
+def test_rank_that_waits_for_its_pool_shows_what_the_pool_does():
+    """The children of a rank that waits for one of them are in the evidence, each with its stack."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    waits = thread(
+        f"wait {LIB}/threading.py:1", f"map {LIB}/multiprocessing/pool.py:1", "convert /job/prep.py:3", *TRAIN
+    )
+    row = Row(sighting(waits), children=(sighting(thread("tokenize /job/prep.py:7", **SLEEPS)),))
+    builder.rows[1] = row
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (1,))
+    assert any(
+        line.startswith("child process of rank 1 (pid 4015)") and "tokenize" in line
+        for line in verdict.evidence
+    )
 
 
 def test_gil_owner_alone_proves_nothing():
