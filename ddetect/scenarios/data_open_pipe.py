@@ -8,8 +8,6 @@ import torch.distributed as dist
 import training
 
 args = training.arguments()
-folder = tempfile.TemporaryDirectory()
-shard = os.path.join(folder.name, "shard")
 
 
 class Shards(training.Numbers):
@@ -19,10 +17,14 @@ class Shards(training.Numbers):
         return super().__getitem__(index)
 
     def open_shard(self) -> None:
-        os.mkfifo(shard)
-        with open(shard, "rb"):  # <- stuck here
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "shard")
+            os.mkfifo(path)
+            pipe = os.open(path, os.O_PATH)  # so that nothing stays behind when this process is killed
+        with open(f"/proc/self/fd/{pipe}", "rb"):  # <- stuck here
             pass
 
 
 dist.init_process_group("gloo")
 training.train(args, lambda: None, training.loader(Shards(), workers=2))
+dist.destroy_process_group()
