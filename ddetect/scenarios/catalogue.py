@@ -1,7 +1,7 @@
 """The scenarios and the truth about each: what happened, to whom, and where.
 
 Enters: nothing but the programs' own text, searched for `# <- stuck here`. Leaves: `SCENARIOS`, and the command that
-runs one. Never here: torch, or a guess: each truth was compared with py-spy's stacks of a live run (torch 2.13, gloo).
+runs one. Never here: torch, or a guess: tests/live compares each truth with a live run (torch 2.13, gloo).
 
 Where a truth could be debated it is what an engineer would want to hear at three in the morning, and says so.
 
