@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-fast lint bench proto clean
+.PHONY: demo test test-fast scenarios lint bench proto clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,6 +19,9 @@ test: $(STAMP) lint test-fast ## everything, live jobs included (one at a time: 
 
 test-fast: $(STAMP) ## no live jobs
 	$(BIN)/python -m pytest tests -m "not live" --numprocesses 2
+
+scenarios: $(STAMP) ## every live scenario, not only one per cause (about an hour)
+	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_scenarios.py tests/live/test_healthy.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -167,6 +167,15 @@ class Thread:
 
 
 @dataclass(frozen=True, slots=True)
+class Raised:
+    """The last exception that nobody caught in a process that still lives."""
+
+    exception: str  # "ValueError: bad shard"
+    where: Frame | None = None
+    fatal: bool = False  # it ends the process; else it only ended one of its threads
+
+
+@dataclass(frozen=True, slots=True)
 class Sighting:
     """What a process did at one instant, without its identity: equal sightings are one class of ranks."""
 
@@ -174,6 +183,7 @@ class Sighting:
     threads: tuple[Thread, ...] = ()
     dumper: str = ""  # py-spy, py-spy --nonblocking, pystack, faulthandler, or nothing
     unread: str = ""  # why there are no stacks, as a sentence; empty when there are
+    raised: Raised | None = None
 
     @property
     def main(self) -> Thread | None:

@@ -16,7 +16,7 @@ from ddetect_probe import page as layout
 from ddetect.agent.census import Departed
 from ddetect.agent.members import Member
 from ddetect.evidence.flight_recorder import RootedCall
-from ddetect.model import Departure, Frame, Gone, Group, Phase, Role
+from ddetect.model import Departure, Frame, Gone, Group, Phase, Raised, Role
 from ddetect.rankset import parse_ranks
 
 _COUNTED = (
@@ -110,6 +110,14 @@ def tick_age_of(member: Member, now_ns: int) -> float:
 def fault_signal_of(member: Member) -> int:
     """The signal that makes the process write its stacks; 0 if none."""
     return 0 if member.page is None else member.page.header()[layout.S_FAULT_SIGNAL]
+
+
+def raised_in(member: Member) -> Raised | None:
+    """The exception that nobody caught in this living process, if there was one."""
+    exception, where = _last_exception(member)
+    if member.page is None or not exception:
+        return None
+    return Raised(exception, where, fatal=member.page.header()[layout.S_EXIT] == layout.RAISED)
 
 
 def gone_from(departed: Departed, now_ns: int) -> Gone:

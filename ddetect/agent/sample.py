@@ -20,7 +20,7 @@ from ddetect.agent.census import Census
 from ddetect.agent.discover import find_children
 from ddetect.agent.flight import Flight, FlightReader
 from ddetect.agent.members import Member
-from ddetect.agent.pages import age_s, fault_signal_of, fetching_of, groups_of, tick_age_of
+from ddetect.agent.pages import age_s, fault_signal_of, fetching_of, groups_of, raised_in, tick_age_of
 from ddetect.evidence.flight_tables import Collectives, CollectivesBuilder
 from ddetect.host.gpu import Gpus, busy_by_pid, read_gpus
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
@@ -118,7 +118,8 @@ class Sampler:
             fault=FaultFile(path, signal) if signal else None,
             native=native,
         )
-        return Looked(see(member.pid, stat.state, tasks, dump), stat.cpu_s, read_io_bytes(member.pid))
+        seen = replace(see(member.pid, stat.state, tasks, dump), raised=raised_in(member))
+        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid))
 
 
 def see(pid: int, state: str, tasks: tuple[Task, ...], dump: Dump) -> Sighting:

@@ -6,7 +6,7 @@ Never here: other ranks. Whether anybody waits for this one was decided before.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.scene import Scene, Seen
@@ -15,6 +15,9 @@ from ddetect.model import UNKNOWN, Cause, Culprit, Frame, Phase, Process, Proof,
 
 TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
+
+MOST_CHILDREN = 6
+"""Child processes that are shown when a rank waits for one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,20 @@ def explain(scene: Scene, rank: int) -> Reason:
         return held
     if phase in (Phase.LEAVING, Phase.EXITING) or seen.doing.kind is Kind.TEARDOWN:
         return _leaving(seen, phase)
+    if phase is None and _runs_exit_handlers(scene, seen):
+        return _leaving(seen, Phase.EXITING)
     if seen.doing.kind in (Kind.DATA_LOADING, Kind.FETCH) or (
         phase is Phase.DATA and seen.doing.kind in _VAGUE
     ):
         return _data(scene, seen)
     if seen.in_disk_wait:
         return _reason(seen, Cause.FILE_IO, "is stuck in the kernel, state D" + _target(seen))
+    if seen.doing.kind is Kind.SUBPROCESS or seen.doing.posture is Posture.CHILD:
+        reason = _by_kind(seen)
+        children = scene.others_of(rank, Role.CHILD)[:MOST_CHILDREN]
+        return replace(
+            reason, evidence=reason.evidence + tuple(line for one in children for line in sight_lines(one))
+        )
     return _by_kind(seen)
 
 
@@ -100,6 +111,8 @@ def sight_lines(seen: Seen) -> tuple[str, ...]:
     thread, name = seen.doing.thread, f"rank {seen.rank} (pid {seen.pid})"
     if seen.role is Role.LOADER_WORKER:
         name = f"loader worker {seen.index} of rank {seen.rank} (pid {seen.pid})" if seen.index >= 0 else name
+    elif seen.role is Role.CHILD:
+        name = f"child process of rank {seen.rank} (pid {seen.pid})"
     if thread is None:
         why = seen.sighting.unread or "no stack was taken"
         return (f"{name}: state {seen.sighting.state or 'unknown'}, stack unread: {why}",)
@@ -160,8 +173,32 @@ def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
 
 
 def _leaving(seen: Seen, phase: Phase | None) -> Reason:
+    raised = seen.sighting.raised
+    if raised is not None and raised.fatal:
+        reason = _reason(seen, Cause.PYTHON_EXCEPTION, "", proof=Proof.STRUCTURAL)
+        said = raised.exception.splitlines()[0][:200] + _place(raised.where)
+        return replace(
+            reason,
+            doing=f"raised {said} and does not get out of its process",
+            where=where_of(raised.where) or reason.where,
+        )
     doing = "has left its process group" if phase is Phase.LEAVING else "is on its way out"
     return _reason(seen, Cause.LEFT_EARLY, doing, proof=Proof.STRUCTURAL)
+
+
+def _runs_exit_handlers(scene: Scene, seen: Seen) -> bool:
+    """The program's own frame is gone from under its main thread, while other ranks still have theirs."""
+    main = seen.sighting.main
+    if main is None or not main.stack or main.stack[-1].function in _BEGINNINGS:
+        return False
+    others = (scene.rank_process(int(rank)).sighting.main for rank in scene.ranks[scene.live][:_COMPARED])
+    return any(
+        other.stack[-1].function == "<module>" for other in others if other is not None and other.stack
+    )
+
+
+_BEGINNINGS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_code", "spawn_main"})
+_COMPARED = 64
 
 
 def _data(scene: Scene, seen: Seen) -> Reason:
@@ -257,7 +294,9 @@ def _by_kind(seen: Seen) -> Reason:
 
 
 def _locked(seen: Seen, *, clear: bool) -> Reason:
-    others = [
+    raised = seen.sighting.raised
+    died = [f"a thread of it died of {raised.exception}{_place(raised.where)}"] if raised is not None else []
+    others = died + [
         f"other thread {thread.name!r}: {format_stack(thread.stack)}"
         for thread in seen.sighting.threads
         if not thread.is_main and thread.stack

@@ -1,7 +1,9 @@
 """The scenarios and the truth about each: what happened, to whom, and where.
 
 Enters: nothing but the programs' own text, searched for `# <- stuck here`. Leaves: `SCENARIOS`, and the command that
-runs one. Never here: torch, or a guess: each truth was seen with py-spy on torch 2.13 and gloo before it was written.
+runs one. Never here: torch, or a guess: tests/live compares each truth with a live run (torch 2.13, gloo).
+
+Where a truth could be debated it is what an engineer would want to hear at three in the morning, and says so.
 
 gloo cannot be made to hang by everything. A message longer than its receiver's buffer aborts the receiver (SIGABRT),
 a shorter one passes in silence, another dtype of the same width passes too; a process that exits closes its
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddetect.model import Cause, Proof, Status
@@ -65,6 +67,7 @@ class Scenario:
     starts_itself: bool = False  # plays its own launcher: no torchrun
     own_network: bool = False
     before_first_step: bool = False  # there is no progress before it: patience for start-up applies
+    every_time: bool = False  # `make test` runs it live; the others run with DDETECT_ALL_SCENARIOS=1
 
     @property
     def path(self) -> Path:
@@ -83,51 +86,144 @@ def _worker_of_batch(params: Params) -> int:
     return params.at % 2
 
 
+def _first_worker(params: Params) -> int:
+    return 0
+
+
 _HANG, _STOPPED = Status.HANG, Status.STOPPED
 _STRUCTURAL, _TIME = Proof.STRUCTURAL, Proof.TIME
 
+_EVERY_TIME = tuple(
+    replace(scenario, every_time=True)
+    for scenario in (
+        Scenario(
+            "data_worker_stuck", _HANG, Cause.DATA_LOADING, _TIME, "read_shard",
+            role="loader_worker", index=_worker_of_batch,
+        ),
+        Scenario("data_in_process", _HANG, Cause.DATA_LOADING, _TIME, "decode_image"),
+        Scenario(
+            "data_worker_dead", _STOPPED, Cause.KILLED_BY_SIGNAL, _STRUCTURAL,
+            role="loader_worker", index=_worker_of_batch,
+        ),
+        Scenario("user_sleep", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store"),
+        Scenario("user_spin", _HANG, Cause.USER_CODE, _TIME, "find_free_slot"),
+        Scenario("debugger", _HANG, Cause.USER_CODE, _STRUCTURAL, "inspect_loss"),
+        Scenario("python_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "log_metrics"),
+        Scenario("gil_held", _HANG, Cause.GIL_HELD, _TIME, "tokenize"),
+        Scenario("sigstop", _HANG, Cause.PROCESS_STOPPED, _STRUCTURAL, "suspend"),
+        Scenario("file_flock", _HANG, Cause.FILE_IO, _TIME, "open_cache"),
+        Scenario("file_fifo", _HANG, Cause.FILE_IO, _TIME, "read_manifest"),
+        Scenario(
+            "mismatch_op", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_metrics", culprits=_minority
+        ),
+        Scenario(
+            "mismatch_shape", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "average_scores", culprits=_minority
+        ),
+        Scenario(
+            "mismatch_dtype", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "reduce_gradients", culprits=_minority
+        ),
+        Scenario(
+            "mismatch_root", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_weights", culprits=_minority
+        ),
+        Scenario(
+            "group_order", _HANG, Cause.GROUP_ORDER_DEADLOCK, _STRUCTURAL, "reduce_in", culprits=_struck_and_next
+        ),
+        Scenario("p2p_cycle", _HANG, Cause.P2P_DEADLOCK, _STRUCTURAL, "exchange", culprits=_struck_and_next),
+        Scenario("left_early", _HANG, Cause.LEFT_EARLY, _STRUCTURAL, "export_results"),
+        Scenario("left_in_exit", _HANG, Cause.LEFT_EARLY, _STRUCTURAL, "upload_logs"),
+        Scenario("never_joined", _HANG, Cause.RENDEZVOUS, _TIME, "wait_for_license", before_first_step=True),
+        Scenario("never_started", _HANG, Cause.RENDEZVOUS, _TIME, starts_itself=True, before_first_step=True),
+        Scenario("network_down", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=_nobody, own_network=True),
+        Scenario("rank_killed", _STOPPED, Cause.KILLED_BY_SIGNAL, _STRUCTURAL),
+        Scenario("rank_raises", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "parse_record"),
+        Scenario("compile_one_rank", _HANG, Cause.BUILDING, _TIME, "lower_graph"),
+    )
+)  # fmt: skip
+
 _ALL = (
+    *_EVERY_TIME,
+    # a rank does not come, and how the others wait for it
+    Scenario("root_missing", _HANG, Cause.USER_CODE, _TIME, "prepare_weights"),
+    Scenario("leaf_missing", _HANG, Cause.USER_CODE, _TIME, "score_samples"),
+    Scenario("pipeline_stage", _HANG, Cause.USER_CODE, _TIME, "run_layers"),
+    Scenario("irecv_early", _HANG, Cause.USER_CODE, _TIME, "compute_halo"),
+    Scenario("mesh_2d", _HANG, Cause.USER_CODE, _TIME, "attention"),
+    Scenario("object_pickle", _HANG, Cause.USER_CODE, _TIME, "__getstate__"),
+    Scenario("async_handle", _HANG, Cause.USER_CODE, _TIME, "compress_gradients"),
+    Scenario("fsdp2", _HANG, Cause.USER_CODE, _TIME, "sample_prompts"),
+    Scenario("chain_of_groups", _HANG, Cause.USER_CODE, _TIME, "rebalance_experts"),
+    Scenario("monitored_barrier", _HANG, Cause.USER_CODE, _TIME, "write_summary"),
+    Scenario("group_not_made", _HANG, Cause.USER_CODE, _TIME, "plan_experts"),
+    Scenario("two_culprits", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", culprits=_struck_and_next),
+    # what it does instead
+    Scenario("input_left", _HANG, Cause.USER_CODE, _TIME, "confirm_overwrite"),
+    Scenario("subprocess_run", _HANG, Cause.USER_CODE, _TIME, "sync_bucket"),
+    Scenario("http_call", _HANG, Cause.USER_CODE, _TIME, "fetch_config"),
+    Scenario("full_pipe", _HANG, Cause.USER_CODE, _TIME, "print_table"),
+    Scenario("nested_pool", _HANG, Cause.USER_CODE, _TIME, "tokenize_all"),
+    Scenario("checkpoint_barrier", _HANG, Cause.FILE_IO, _TIME, "save_checkpoint"),
+    Scenario("import_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "load_plugin"),
+    Scenario("logging_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "log_loss"),
+    Scenario("prefetch_died", _HANG, Cause.PYTHON_LOCK, _TIME, "next_batch"),
+    Scenario("process_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "use_tokenizer"),
+    # The exception is in flight and nobody can see it; the line at which it is held up leads to it.
+    Scenario("blocked_in_finally", _HANG, Cause.PYTHON_LOCK, _TIME, "stop_prefetching"),
+    Scenario("stopped_and_resumed", _HANG, Cause.PROCESS_STOPPED, _STRUCTURAL, "suspend"),
+    # its data
     Scenario(
-        "data_worker_stuck", _HANG, Cause.DATA_LOADING, _TIME, "read_shard",
+        "data_fork_lock", _HANG, Cause.DATA_LOADING, _TIME, "look_up",
         role="loader_worker", index=_worker_of_batch,
     ),
-    Scenario("data_in_process", _HANG, Cause.DATA_LOADING, _TIME, "decode_image"),
     Scenario(
-        "data_worker_dead", _STOPPED, Cause.KILLED_BY_SIGNAL, _STRUCTURAL,
+        "data_worker_stopped", _HANG, Cause.PROCESS_STOPPED, _STRUCTURAL, "suspend",
         role="loader_worker", index=_worker_of_batch,
     ),
-    Scenario("user_sleep", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store"),
-    Scenario("user_spin", _HANG, Cause.USER_CODE, _TIME, "find_free_slot"),
-    Scenario("debugger", _HANG, Cause.USER_CODE, _STRUCTURAL, "inspect_loss"),
-    Scenario("python_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "log_metrics"),
-    Scenario("gil_held", _HANG, Cause.GIL_HELD, _TIME, "tokenize"),
-    Scenario("sigstop", _HANG, Cause.PROCESS_STOPPED, _STRUCTURAL, "suspend"),
-    Scenario("file_flock", _HANG, Cause.FILE_IO, _TIME, "open_cache"),
-    Scenario("file_fifo", _HANG, Cause.FILE_IO, _TIME, "read_manifest"),
+    # A process in state D is read without stopping it, which may fail: the truth does not insist on a line.
     Scenario(
-        "mismatch_op", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_metrics", culprits=_minority
+        "data_worker_disk", _HANG, Cause.FILE_IO, _TIME, role="loader_worker", index=_worker_of_batch,
     ),
     Scenario(
-        "mismatch_shape", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "average_scores", culprits=_minority
+        "data_persistent", _HANG, Cause.DATA_LOADING, _TIME, "read_shard",
+        role="loader_worker", index=_first_worker,
     ),
     Scenario(
-        "mismatch_dtype", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "reduce_gradients", culprits=_minority
+        "data_open_pipe", _HANG, Cause.FILE_IO, _TIME, "open_shard",
+        role="loader_worker", index=_worker_of_batch,
     ),
     Scenario(
-        "mismatch_root", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_weights", culprits=_minority
+        "data_socket", _HANG, Cause.DATA_LOADING, _TIME, "fetch_remote",
+        role="loader_worker", index=_worker_of_batch,
     ),
     Scenario(
-        "group_order", _HANG, Cause.GROUP_ORDER_DEADLOCK, _STRUCTURAL, "reduce_in", culprits=_struck_and_next
+        "evaluation_loader", _HANG, Cause.DATA_LOADING, _TIME, "read_label",
+        role="loader_worker", index=_first_worker,
     ),
-    Scenario("p2p_cycle", _HANG, Cause.P2P_DEADLOCK, _STRUCTURAL, "exchange", culprits=_struck_and_next),
-    Scenario("left_early", _HANG, Cause.LEFT_EARLY, _STRUCTURAL, "export_results"),
-    Scenario("left_in_exit", _HANG, Cause.LEFT_EARLY, _STRUCTURAL, "upload_logs"),
-    Scenario("never_joined", _HANG, Cause.RENDEZVOUS, _TIME, "wait_for_license", before_first_step=True),
-    Scenario("never_started", _HANG, Cause.RENDEZVOUS, _TIME, starts_itself=True, before_first_step=True),
-    Scenario("network_down", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=_nobody, own_network=True),
-    Scenario("rank_killed", _STOPPED, Cause.KILLED_BY_SIGNAL, _STRUCTURAL),
-    Scenario("rank_raises", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "parse_record"),
-    Scenario("healthy", Status.HEALTHY, None, _TIME, culprits=_nobody),
+    # ranks that call different things
+    Scenario("no_sync", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_lr", culprits=_minority),
+    Scenario("uneven_inputs", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "end_epoch", culprits=_minority),
+    Scenario("uneven_shards", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "report", culprits=_minority),
+    Scenario(
+        "checkpoint_gathers", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_sharded", culprits=_minority
+    ),
+    Scenario(
+        "swallowed_exception", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_best_loss", culprits=_minority
+    ),
+    # A circle through one send and one collective: what is wrong is the send that nobody receives.
+    Scenario("missing_recv", _HANG, Cause.P2P_DEADLOCK, _STRUCTURAL, "hand_over", culprits=_struck_and_next),
+    # ranks that leave
+    Scenario("thread_at_exit", _HANG, Cause.LEFT_EARLY, _STRUCTURAL),
+    # The process lives on, so the job hangs; what happened is the exception, and the line is where it was raised.
+    Scenario("raised_in_exit", _HANG, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "parse_record"),
+    Scenario("unused_parameters", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "predict"),
+    # healthy: these end by themselves with exit code 0, and nobody is alarmed
+    *(
+        Scenario(name, Status.HEALTHY, None, _TIME, culprits=_nobody, every_time=name == "healthy")
+        for name in (
+            "healthy", "healthy_accumulation", "healthy_compile", "healthy_epochs", "healthy_evaluation",
+            "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder", "healthy_paused",
+            "healthy_plain_loop", "healthy_resumed", "healthy_slow_data", "healthy_spikes", "healthy_tokenizing",
+        )
+    ),
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _ALL}

@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 import torch.distributed as dist
@@ -72,12 +72,15 @@ def batch_of(index: int) -> int:
 
 
 def train(
-    args: argparse.Namespace, when_struck: Callable[[], object], data: DataLoader[torch.Tensor] | None = None
+    args: argparse.Namespace,
+    when_struck: Callable[[], object],
+    data: Iterable[torch.Tensor] | None = None,
+    steps: int = 1_000_000,
 ) -> None:
     """Train; the struck rank calls `when_struck` at its step, between the data and the forward pass."""
     model = DistributedDataParallel(nn.Linear(16, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for step, batch in enumerate(data or loader(Numbers())):
+    for step, batch in zip(range(steps), data or loader(Numbers()), strict=False):
         if step == args.at and my_rank() == args.rank:
             when_struck()
         time.sleep(args.step_ms / 1000)

@@ -31,6 +31,20 @@ def frame_from(message: snapshot_pb2.Frame) -> model.Frame:
     return model.Frame(message.function, message.file, message.line)
 
 
+def raised_pb(raised: model.Raised) -> snapshot_pb2.Raised:
+    """Encode the exception of a living process."""
+    message = snapshot_pb2.Raised(exception=raised.exception, fatal=raised.fatal)
+    if raised.where is not None:
+        message.where.CopyFrom(frame_pb(raised.where))
+    return message
+
+
+def raised_from(message: snapshot_pb2.Raised) -> model.Raised:
+    """Decode the exception of a living process."""
+    where = frame_from(message.where) if message.HasField("where") else None
+    return model.Raised(message.exception, where, message.fatal)
+
+
 def sample_pb(sample: model.Sample) -> snapshot_pb2.Sample:
     """Encode a sample; every distinct frame is written once."""
     message = snapshot_pb2.Sample()
@@ -38,6 +52,8 @@ def sample_pb(sample: model.Sample) -> snapshot_pb2.Sample:
     seen: dict[model.Frame, int] = {}
     for sighting in sample.sightings:
         shown = message.sightings.add(state=sighting.state, dumper=sighting.dumper, unread=sighting.unread)
+        if sighting.raised is not None:
+            shown.raised.CopyFrom(raised_pb(sighting.raised))
         for thread in sighting.threads:
             shown.threads.add(
                 name=thread.name,
@@ -63,6 +79,7 @@ def sample_from(message: snapshot_pb2.Sample) -> model.Sample:
             state=shown.state,
             dumper=shown.dumper,
             unread=shown.unread,
+            raised=raised_from(shown.raised) if shown.HasField("raised") else None,
             threads=tuple(
                 model.Thread(
                     name=thread.name,

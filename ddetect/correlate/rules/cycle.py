@@ -17,7 +17,9 @@ def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
     for ranks in waits.cycles:
         members = set(ranks)
         inside = [wait for wait in waits.all if members & set(wait.waiters) and members & set(wait.missing)]
-        p2p = all(wait.p2p for wait in inside)
+        # With sends or receives and one group in the circle, no order of groups is at fault: a partner is missing.
+        groups = {wait.group for wait in inside if not wait.p2p}
+        p2p = len(groups) < 2 and any(wait.p2p for wait in inside)
         cause = Cause.P2P_DEADLOCK if p2p else Cause.GROUP_ORDER_DEADLOCK
         culprits = []
         for rank in ranks:
@@ -31,7 +33,13 @@ def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
                     doing=f"waits in {held}",
                 )
             )
-        kind = "send and receive" if p2p else "groups"
+        kind = (
+            "groups"
+            if not p2p
+            else "send and receive"
+            if not groups
+            else "a send or receive and a collective"
+        )
         says = f"{ranks_words(ranks)} wait for each other through {kind}: {waiting_words(inside, it='')}"
         evidence = [line for wait in inside[:6] for line in wait_lines(wait)]
         evidence += [line for rank in ranks[:4] for line in sight_lines(scene.rank_process(rank))]

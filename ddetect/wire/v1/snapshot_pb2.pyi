@@ -40,17 +40,29 @@ class Thread(_message.Message):
     native: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, name: _Optional[str] = ..., is_main: bool = ..., active: bool = ..., owns_gil: bool = ..., stack: _Optional[_Iterable[int]] = ..., state: _Optional[str] = ..., wchan: _Optional[str] = ..., syscall: _Optional[str] = ..., target: _Optional[str] = ..., native: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class Raised(_message.Message):
+    __slots__ = ("exception", "where", "fatal")
+    EXCEPTION_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    FATAL_FIELD_NUMBER: _ClassVar[int]
+    exception: str
+    where: Frame
+    fatal: bool
+    def __init__(self, exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., fatal: bool = ...) -> None: ...
+
 class Sighting(_message.Message):
-    __slots__ = ("state", "threads", "dumper", "unread")
+    __slots__ = ("state", "threads", "dumper", "unread", "raised")
     STATE_FIELD_NUMBER: _ClassVar[int]
     THREADS_FIELD_NUMBER: _ClassVar[int]
     DUMPER_FIELD_NUMBER: _ClassVar[int]
     UNREAD_FIELD_NUMBER: _ClassVar[int]
+    RAISED_FIELD_NUMBER: _ClassVar[int]
     state: str
     threads: _containers.RepeatedCompositeFieldContainer[Thread]
     dumper: str
     unread: str
-    def __init__(self, state: _Optional[str] = ..., threads: _Optional[_Iterable[_Union[Thread, _Mapping]]] = ..., dumper: _Optional[str] = ..., unread: _Optional[str] = ...) -> None: ...
+    raised: Raised
+    def __init__(self, state: _Optional[str] = ..., threads: _Optional[_Iterable[_Union[Thread, _Mapping]]] = ..., dumper: _Optional[str] = ..., unread: _Optional[str] = ..., raised: _Optional[_Union[Raised, _Mapping]] = ...) -> None: ...
 
 class Roster(_message.Message):
     __slots__ = ("rank", "lane", "node", "pid", "start_ticks", "nodes")

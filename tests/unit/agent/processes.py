@@ -26,6 +26,9 @@ writer.text("groups", '[[0, "0", "default_pg", "gloo", "0-3"]]')
 writer.row(page.P2P_AT, (page.RECV, 2, 9, 0, now, 1, 0))
 if how == "fetching":
     slots[page.S_FETCH], slots[page.S_FETCH_NS] = 42, now
+if how == "thread died":
+    told = {"type": "OSError", "message": "shard 17", "function": "read", "file": "/a.py", "line": 7}
+    writer.text("exception", json.dumps(told))
 print("ready", flush=True)
 def wait_here():
     sys.stdin.readline()

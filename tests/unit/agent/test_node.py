@@ -18,7 +18,7 @@ from ddetect.agent.discover import EnvironmentScan
 from ddetect.agent.node import Node
 from ddetect.host.proc import read_stat, read_tasks
 from ddetect.messages import EndRanks, Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
-from ddetect.model import Departure, Frame, Gone, P2PKind, Phase, Role, Sighting
+from ddetect.model import Departure, Frame, Gone, P2PKind, Phase, Raised, Role, Sighting
 from tests.unit.agent.processes import finish, make_run_dir, rank_like
 from tests.unit.stacks.targets import running, until
 
@@ -211,6 +211,14 @@ def test_evidence_holds_every_process_with_stack_and_kernel_view(run_dir: str) -
         main.target,
     ) == ("wait_here", "S", "read", "pipe:")
     assert (3, (), math.inf) == (evidence.request, evidence.unread, sample.fetch_age_s[0])
+
+
+def test_exception_of_a_living_rank_is_told_with_its_stack(run_dir: str) -> None:
+    """A thread that died leaves its exception in the page; it has not ended the process."""
+    with watching(run_dir) as node, rank_like(run_dir, 0, how="thread died") as rank:
+        seen = _sighting(_evidence(node), rank.pid)
+
+    assert seen.raised == Raised("OSError: shard 17", Frame("read", "/a.py", 7), fatal=False)
 
 
 def test_open_point_to_point_operations_come_from_the_page(run_dir: str) -> None:

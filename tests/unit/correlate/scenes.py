@@ -277,6 +277,7 @@ class Row:
     look: Sighting
     phase: int = Phase.OTHER
     workers: tuple[Sighting, ...] = ()
+    children: tuple[Sighting, ...] = ()
     tick_age_s: float = 0.2
     open_seq: dict[int, int] = field(default_factory=dict)  # group -> seq
     enqueued: dict[int, int] = field(default_factory=dict)
@@ -301,7 +302,7 @@ class Builder:
 
     def does(self, rank: int, name: str) -> Row:
         doing = DOINGS[name]
-        row = Row(doing.look, doing.phase, doing.workers, doing.tick_age_s)
+        row = Row(doing.look, doing.phase, doing.workers, tick_age_s=doing.tick_age_s)
         self.rows[rank] = row
         return row
 
@@ -429,6 +430,9 @@ class Builder:
             for index, look in enumerate(row.workers):
                 fetch = (UNKNOWN, math.inf) if look == IDLE_WORKER else (640, self.age_s)
                 add(rank, Role.LOADER_WORKER, index, 4001 + 10 * rank + index, look, fetch, 0.2)
+            for number, look in enumerate(row.children):
+                pid = 4005 + 10 * rank + number
+                add(rank, Role.CHILD, UNKNOWN, pid, look, (UNKNOWN, math.inf), math.inf)
         count = len(columns["rank"])
         return Sample(**columns, cpu_s=[1.0] * count, io_bytes=[1000] * count, sightings=tuple(looks))  # type: ignore[arg-type]
 

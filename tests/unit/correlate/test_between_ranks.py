@@ -199,6 +199,20 @@ def test_ring_of_blocking_exchanges_is_a_deadlock(kind, size):
     assert verdict.culprit_ranks == tuple(range(size))
 
 
+def test_send_to_a_rank_that_went_on_to_a_collective_is_a_missing_receive():
+    """Rank 1 sends to 2, which waits for 1 in all_reduce: no order of groups is at fault, a receive is missing."""
+    builder = build(4)
+    exchange(builder, 1, P2PKind.SEND, 2)
+    for rank in (0, 2, 3):
+        builder.enters(rank, "all_reduce")
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.proof) == (Cause.P2P_DEADLOCK, Proof.STRUCTURAL)
+    assert verdict.culprit_ranks == (1, 2)
+    assert "a send or receive and a collective" in verdict.summary
+
+
 def test_receive_posted_early_is_not_a_wait():
     """Rank 0 has an irecv outstanding and sleeps: it is the culprit, not a member of a circle."""
     builder = build(2)

@@ -51,6 +51,30 @@ from tests.unit.correlate.scenes import (
         ((f"save {SITE}/torch/serialization.py:1", *TRAIN), Kind.CHECKPOINT, ""),
         ((f"wait {LIB}/subprocess.py:1264", "convert /job/prep.py:3", *TRAIN), Kind.SUBPROCESS, ""),
         ((f"join {LIB}/threading.py:1", *TRAIN), Kind.LOCK, ""),
+        (
+            (
+                f"wait {LIB}/threading.py:1",
+                f"get {LIB}/multiprocessing/pool.py:1",
+                "convert /job/prep.py:3",
+                *TRAIN,
+            ),
+            Kind.SUBPROCESS,
+            "",
+        ),
+        (
+            (f"acquire {LIB}/logging/__init__.py:901", f"handle {LIB}/logging/__init__.py:1", *TRAIN),
+            Kind.LOCK,
+            "",
+        ),
+        (
+            (
+                "acquire <frozen importlib._bootstrap>:289",
+                f"import_module {LIB}/importlib/__init__.py:1",
+                *TRAIN,
+            ),
+            Kind.LOCK,
+            "",
+        ),
         ((f"synchronize {SITE}/torch/cuda/__init__.py:1", *TRAIN), Kind.DEVICE_SYNC, ""),
         ((f"step {SITE}/torch/optim/sgd.py:1", *TRAIN), Kind.OPTIMIZER, ""),
         (("all_reduce /job/mine.py:4", *TRAIN), Kind.USER, ""),

@@ -9,13 +9,27 @@ import numpy as np
 import pytest
 
 from ddetect.correlate.judge import judge, wants_native
-from ddetect.model import Cause, Group, Phase, Proof, Sample, Sighting, Signature, Status, Where
+from ddetect.model import (
+    Cause,
+    Frame,
+    Group,
+    Phase,
+    Proof,
+    Raised,
+    Sample,
+    Sighting,
+    Signature,
+    Status,
+    Where,
+)
 from tests.unit.correlate.scenes import (
     IDLE_WORKER,
+    LIB,
     SITE,
     SLEEPS,
     STUCK_WORKER,
     TRAIN,
+    Row,
     build,
     scene,
     sighting,
@@ -137,6 +151,76 @@ def test_lock_shows_the_other_thread():
     verdict = judge(scene(all_reduce=[0], lock=[1]))
 
     assert any("refill (/job/cache.py:30)" in line for line in verdict.evidence)
+
+
+def test_lock_shows_the_exception_that_ended_a_thread():
+    """A queue stays empty because the thread that filled it died: its exception is in the evidence."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "queue")
+    row.look = replace(row.look, raised=Raised("OSError: shard 17", Frame("prefetch", "/job/feed.py", 5)))
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.PYTHON_LOCK, (1,))
+    assert "a thread of it died of OSError: shard 17 in feed.py:5 prefetch" in verdict.evidence
+
+
+def test_rank_that_does_not_get_out_after_its_exception_is_named_with_the_exception():
+    """The process lives on (a thread that is no daemon), so the job hangs; the exception is what happened."""
+    builder = build(4)
+    for rank in (0, 1, 3):
+        builder.enters(rank, "all_reduce")
+    row = builder.does(2, "exiting")
+    row.look = replace(
+        row.look, raised=Raised("ValueError: bad", Frame("parse", "/job/data.py", 9), fatal=True)
+    )
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.status, verdict.cause, verdict.proof) == (
+        Status.HANG,
+        Cause.PYTHON_EXCEPTION,
+        Proof.STRUCTURAL,
+    )
+    assert verdict.culprit_ranks == (2,)
+    assert verdict.culprits[0].where == Where("parse", "data.py", 9)
+
+
+def test_exception_of_a_thread_does_not_explain_a_rank_that_leaves():
+    """Only the exception that ends the process tells why it leaves."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "exiting")
+    row.look = replace(row.look, raised=Raised("OSError: shard 17"))
+
+    assert judge(builder.snapshot()).cause is Cause.LEFT_EARLY
+
+
+def test_job_that_is_stopped_as_a_whole_is_given_time():
+    """All ranks at once is somebody's decision; one among running ones is not."""
+    proofs = [judge(scene(stopped=[0, 1, 2])).proof, judge(scene(all_reduce=[0, 2], stopped=[1])).proof]
+
+    assert proofs == [Proof.TIME, Proof.STRUCTURAL]
+
+
+def test_rank_that_waits_for_its_pool_shows_what_the_pool_does():
+    """The children of a rank that waits for one of them are in the evidence, each with its stack."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    waits = thread(
+        f"wait {LIB}/threading.py:1", f"map {LIB}/multiprocessing/pool.py:1", "convert /job/prep.py:3", *TRAIN
+    )
+    row = Row(sighting(waits), children=(sighting(thread("tokenize /job/prep.py:7", **SLEEPS)),))
+    builder.rows[1] = row
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (1,))
+    assert any(
+        line.startswith("child process of rank 1 (pid 4015)") and "tokenize" in line
+        for line in verdict.evidence
+    )
 
 
 def test_gil_owner_alone_proves_nothing():
