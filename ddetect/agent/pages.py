@@ -137,7 +137,8 @@ def gone_from(departed: Departed, now_ns: int) -> Gone:
 def _how(member: Member, exception: str) -> Departure:
     header = member.page.header() if member.page is not None else None
     if header is None:
-        return Departure.VANISHED
+        # Loader workers end with every epoch: of one without a page, and of which the kernel told nothing, think well.
+        return Departure.EXITED if member.role is Role.LOADER_WORKER else Departure.VANISHED
     if header[layout.S_EXIT] == layout.EXITED:
         return Departure.EXITED  # an exception in one of its threads did not end it
     if header[layout.S_EXIT] == layout.RAISED or exception:
