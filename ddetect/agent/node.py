@@ -53,14 +53,15 @@ class Node:
         deaths: Mapping[tuple[int, int], Death] | None = None,
         scan: Scan | None = None,
         tell: Callable[[Member, int], Told] = read_told,
+        probes: bool = True,
     ) -> None:
-        """`scan` finds ranks that have no page, and `tell` says how a rank is: by default both go by the page."""
+        """`scan` finds ranks that have no page, `tell` says how a rank is; without `probes` no page is missed."""
         self._hello = Hello(name, job)
         self.census = Census(run_dir, deaths, scan)
         self._flight = FlightReader(run_dir)
         self._background = ThreadPoolExecutor(1, "ddetect-poll")
         self._beats = BeatMaker(name, self.census, Recorder(self._flight, self._background), tell)
-        self._sampler = Sampler(self.census, self._flight)
+        self._sampler = Sampler(self.census, self._flight, probes=probes)
         self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
         self._told: tuple[NodeRoster, NodeBeat] | None = None
         self._lock = threading.Lock()  # `answer` reads the census from another thread

@@ -50,8 +50,9 @@ class Looked:
 class Sampler:
     """Takes evidence with its own threads: one set dumps stacks, another asks Flight Recorders."""
 
-    def __init__(self, census: Census, flight: FlightReader) -> None:
+    def __init__(self, census: Census, flight: FlightReader, *, probes: bool = True) -> None:
         self._census = census
+        self._probes = probes  # False: nobody expects any, so a missing one is not worth a word
         self._flight = flight
         self._dumps = ThreadPoolExecutor(AT_ONCE, "ddetect-dump")
         self._asks = ThreadPoolExecutor(AT_ONCE, "ddetect-flight")
@@ -93,7 +94,7 @@ class Sampler:
             told.progress,
             told.ops,
             told.p2p,
-            _unread(everyone, looked, flights),
+            _unread(everyone, looked, flights, probes=self._probes),
         )
 
     def _look(self, member: Member, native: bool) -> Looked:
@@ -224,7 +225,11 @@ def _add_call(builder: CollectivesBuilder, rank: int, call: DistCall) -> None:
 
 
 def _unread(
-    members: list[Member], looked: list[Looked], flights: dict[tuple[int, int], Flight]
+    members: list[Member],
+    looked: list[Looked],
+    flights: dict[tuple[int, int], Flight],
+    *,
+    probes: bool,
 ) -> tuple[Unread, ...]:
     """What is missing, ranks with the same reason together. A child that is not Python misses nothing."""
     ranks: defaultdict[str, set[int]] = defaultdict(set)
@@ -235,6 +240,6 @@ def _unread(
         flight = flights.get(member.key)
         if flight is not None and flight.reason:
             ranks[f"collectives: {flight.reason}"].add(member.rank)
-        if member.role is Role.RANK and member.page is None:
+        if probes and member.role is Role.RANK and member.page is None:
             ranks["progress: the probe is not loaded in its process"].add(member.rank)
     return tuple(Unread(tuple(sorted(members)), reason) for reason, members in ranks.items())

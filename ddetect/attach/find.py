@@ -1,7 +1,7 @@
 """Which processes of this host are the job: ranks by the environment they were started with, loader workers by name.
 
-Enters: /proc and what the user chose (pids, a pattern, everything). Leaves: ranks of one job, found again and again while
-it lives (a restart has new ones), or an error that says what there is instead.
+Enters: /proc and what the user chose (pids, a pattern, everything). Leaves: ranks of one job, found again and again
+while it lives (a restart has new ones), or an error that says what there is instead.
 Never here: ptrace, stacks; a process that was not chosen.
 """
 
@@ -87,7 +87,9 @@ class JobScan:
         news = [found for found in ranks if found.pid not in known]
         self._ranks.update({found.pid: found.rank for found in ranks})
         return news + [
-            Found(pid, stat.start_ticks, stat.parent, self._ranks[stat.parent], UNKNOWN, 0, Role.LOADER_WORKER)
+            Found(
+                pid, stat.start_ticks, stat.parent, self._ranks[stat.parent], UNKNOWN, 0, Role.LOADER_WORKER
+            )
             for pid, stat in stats.items()
             if stat.name == _LOADER_NAME and stat.parent in self._ranks and pid not in known
         ]
@@ -139,17 +141,23 @@ class JobScan:
         if self._wanted.pids:
             refused = [self.denied[pid] for pid in self._wanted.pids if pid in self.denied]
             if refused:
-                return HostError("; ".join(refused), hint="Run `ddetect doctor` to see what works on this host.")
+                return HostError(
+                    "; ".join(refused), hint="Run `ddetect doctor` to see what works on this host."
+                )
             pids = ", ".join(map(str, self._wanted.pids))
             return UsageError(f"no Python process is or descends from pid {pids}", hint=_HINT)
         if self._wanted.match and candidates:
             shown = "; ".join(_words([one]) for one in candidates[:_SHOWN])
             return UsageError(f"no rank's command line matches {self._wanted.match!r}; there are: {shown}")
         denied = "".join(f"; {reason}" for reason in list(self.denied.values())[:3])
-        return UsageError(f"there is no job to attach to: no Python process here was given a rank{denied}", _HINT)
+        return UsageError(
+            f"there is no job to attach to: no Python process here was given a rank{denied}", _HINT
+        )
 
 
-_HINT = "Name the process: ddetect attach --pid PID (a rank, its launcher, or a training program without ranks)."
+_HINT = (
+    "Name the process: ddetect attach --pid PID (a rank, its launcher, or a training program without ranks)."
+)
 
 
 def _several(jobs: list[str], chosen: list[Candidate]) -> UsageError:

@@ -15,7 +15,7 @@ from ddetect.correlate.motion import changes
 from ddetect.model import UNKNOWN, Role, Sample
 
 IO_NOISE_BYTES = 2048
-"""Less than this between two looks is a log line or a heartbeat. Small models send little: a step must not be missed."""
+"""Less than this between two looks is a log line or a heartbeat. Small models send little: do not miss a step."""
 
 
 class Stillness:

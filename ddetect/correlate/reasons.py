@@ -51,6 +51,8 @@ def explain(scene: Scene, rank: int) -> Reason:
         return held
     if phase in (Phase.LEAVING, Phase.EXITING) or seen.doing.kind is Kind.TEARDOWN:
         return _leaving(seen, phase)
+    if phase is None and _runs_exit_handlers(scene, seen):
+        return _leaving(seen, Phase.EXITING)
     if seen.doing.kind in (Kind.DATA_LOADING, Kind.FETCH) or (
         phase is Phase.DATA and seen.doing.kind in _VAGUE
     ):
@@ -159,6 +161,21 @@ def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
 def _leaving(seen: Seen, phase: Phase | None) -> Reason:
     doing = "has left its process group" if phase is Phase.LEAVING else "is on its way out"
     return _reason(seen, Cause.LEFT_EARLY, doing, proof=Proof.STRUCTURAL)
+
+
+def _runs_exit_handlers(scene: Scene, seen: Seen) -> bool:
+    """The program's own frame is gone from under its main thread, while other ranks still have theirs."""
+    main = seen.sighting.main
+    if main is None or not main.stack or main.stack[-1].function in _BEGINNINGS:
+        return False
+    others = (scene.rank_process(int(rank)).sighting.main for rank in scene.ranks[scene.live][:_COMPARED])
+    return any(
+        other.stack[-1].function == "<module>" for other in others if other is not None and other.stack
+    )
+
+
+_BEGINNINGS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_code", "spawn_main"})
+_COMPARED = 64
 
 
 def _data(scene: Scene, seen: Seen) -> Reason:
