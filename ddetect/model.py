@@ -138,6 +138,10 @@ class Departure(str, Enum):
     VANISHED = "vanished"  # gone without a word: killed, or os._exit
 
 
+UNSEEN_ERROR = "an error"
+"""How the exception of a process begins that had no probe to tell it: only its exit code is known."""
+
+
 # ---------------------------------------------------------------- what one process looks like
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from ddetect.attach.still import Stillness
 from ddetect.coordinator.events import Ask, Ending, Event, Heard, Record, Tick
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.state import Job
-from ddetect.messages import Evidence, TakeEvidence, ToAgent
-from ddetect.model import Departure, Incident, Settings, Stage, Status
+from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
+from ddetect.model import Departure, Gone, Incident, Role, Settings, Stage, Status
 from ddetect.report.words import name_ranks
 
 TICK_S = 1.0
@@ -144,7 +144,16 @@ class Watch:
 
     def _hear(self, watched: Watched) -> None:
         for message in watched.node.tick():
+            if isinstance(message, NodeGone):
+                message = NodeGone(tuple(self._well_meant(gone) for gone in message.gone))
             self._handle(Heard(watched.name, message), watched)
+
+    def _well_meant(self, gone: Gone) -> Gone:
+        """Its parent waited for it before we could read how it ended: say so, and accuse nobody."""
+        if gone.how is not Departure.VANISHED or gone.signal or gone.role is not Role.RANK:
+            return gone
+        self._outlets.say(f"rank {gone.rank} (pid {gone.pid}) has ended; how was not to be seen")
+        return replace(gone, how=Departure.EXITED)
 
     def _handle(self, event: Event, watched: Watched) -> None:
         for command in self._job.on(event, now=time.monotonic(), unix_ns=time.time_ns()):
