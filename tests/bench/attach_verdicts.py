@@ -9,57 +9,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-import psutil
 
 from ddetect.attach.find import JobScan, Wanted
 from ddetect.attach.once import look_and_judge
 from ddetect.attach.watch import settings_for
 from ddetect.errors import DdetectError
 from ddetect.model import Status
-from ddetect.scenarios.catalogue import SCENARIOS, Params, Scenario, command
+from ddetect.scenarios.catalogue import SCENARIOS, Params
 from ddetect.wire.file import write_snapshot
+from tests.live.alone import running_alone
 
 STARTS_S, GIVE_UP_S, AGAIN_S = 12.0, 45.0, 3.0
 Answer = tuple[str, str | None, tuple[int, ...]]
-
-
-@contextmanager
-def running(scenario: Scenario, params: Params) -> Iterator[subprocess.Popen[bytes]]:
-    """The job alone, as its user would start it; all of it ended afterwards."""
-    environ = {**os.environ, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "3"}
-    job = subprocess.Popen(
-        command(scenario, params),
-        stdin=subprocess.PIPE,  # a debugger prompt waits for it
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environ,
-        start_new_session=True,
-    )
-    try:
-        yield job
-    finally:
-        try:
-            family = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
-        except psutil.Error:
-            family = []
-        for process in family:
-            try:
-                process.kill()
-            except psutil.Error:
-                pass
-        job.wait()
-        if job.stdin:
-            job.stdin.close()
 
 
 def look_once(job: subprocess.Popen[bytes], keep: Path | None) -> tuple[Answer, float, str]:
@@ -114,7 +81,7 @@ def main() -> int:
         ends = scenario.status in (Status.STOPPED, Status.HEALTHY)
         world = draw.choice([3, 4])
         params = Params(draw.randrange(world), world, 250 if ends else draw.randrange(6, 12), 30)
-        with running(scenario, params) as job:
+        with running_alone(scenario, params) as job:
             if ends:
                 answer, sure, says = watch(job, 60.0)
             else:
