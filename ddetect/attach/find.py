@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ddetect.agent.discover import Found, is_helper
@@ -51,8 +51,8 @@ class Candidate:
 class JobScan:
     """Finds the processes of one job; `choose` says which, once."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: Wanted, read_environ: Callable[[int], dict[str, str]] = read_environ) -> None:
+        self._wanted, self._read_environ = wanted, read_environ
         self._job: str | None = None
         self._alone: dict[int, Found] = {}  # chosen by pid, without a rank of their own
         self._ranks: dict[int, int] = {}  # pid of every rank ever found
@@ -65,7 +65,7 @@ class JobScan:
         candidates = self._candidates(stats)
         chosen = [one for one in candidates if self._is_wanted(one, stats)]
         if not chosen and self._wanted.pids:
-            self._alone = _by_pid(self._wanted.pids, stats)
+            self._alone = _by_pid([pid for pid in self._wanted.pids if pid not in self.denied], stats)
         jobs = sorted({one.job for one in chosen})
         if len(jobs) > 1:
             raise _several(jobs, chosen)
@@ -119,7 +119,7 @@ class JobScan:
         command = read_cmdline(pid)
         if not command or is_helper(command) or not _is_python(command, stat) or stat.name == _LOADER_NAME:
             return None
-        environ = read_environ(pid)
+        environ = self._read_environ(pid)
         if not environ:
             self.denied[pid] = why_not(pid) or f"the environment of pid {pid} is empty"
             return None
@@ -149,7 +149,12 @@ class JobScan:
         if self._wanted.match and candidates:
             shown = "; ".join(_words([one]) for one in candidates[:_SHOWN])
             return UsageError(f"no rank's command line matches {self._wanted.match!r}; there are: {shown}")
-        denied = "".join(f"; {reason}" for reason in list(self.denied.values())[:3])
+        denied = ""
+        if self.denied:
+            several = (
+                f"{len(self.denied)} could not be asked" if len(self.denied) > 1 else "one could not be asked"
+            )
+            denied = f"; {several}: {next(iter(self.denied.values()))}"
         return UsageError(
             f"there is no job to attach to: no Python process here was given a rank{denied}", _HINT
         )

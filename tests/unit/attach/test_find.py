@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from ddetect.attach.find import JobScan, Wanted
-from ddetect.errors import UsageError
+from ddetect.errors import HostError, UsageError
 from ddetect.model import Role
 from tests.unit.stacks.targets import running, until
 
@@ -105,6 +105,14 @@ def test_pid_that_is_gone_is_a_sentence():
     """It names the pid."""
     with pytest.raises(UsageError, match="no Python process is or descends from pid 4194304"):
         JobScan(Wanted(pids=(4194304,))).choose()
+
+
+def test_process_that_may_not_be_read_gives_reason_and_remedy():
+    """Its environment is another user's: no rank is guessed."""
+    with running(WAITS, env=NO_RANK) as child:
+        scan = JobScan(Wanted(pids=(child.pid,)), read_environ=lambda _pid: {})
+        with pytest.raises(HostError, match=f"pid {child.pid}"):
+            scan.choose()
 
 
 def test_loader_workers_are_found_by_the_name_that_torch_gives_them():
