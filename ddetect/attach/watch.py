@@ -8,6 +8,7 @@ py-spy's pause of some milliseconds, seldom. Never here: rules; a signal to a pr
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 import sys
@@ -28,6 +29,7 @@ from ddetect.attach.still import Stillness
 from ddetect.coordinator.events import Ask, Ending, Event, Heard, Record, Tick
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.state import Job
+from ddetect.host.proc import read_cmdline
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
 from ddetect.model import Departure, Gone, Incident, Role, Settings, Stage, Status
 from ddetect.report.words import name_ranks
@@ -36,6 +38,8 @@ TICK_S = 1.0
 LOOK_S = 5.0
 LOOK_SHARE = 0.05  # of the time at most is spent looking: a crowded node is looked at more seldom
 SUSPECT_AFTER_S = 10.0
+RESTART_S = 30.0  # torchrun starts the ranks again, or ends, within this
+_RESTARTS = re.compile(r"torchrun|torch\.distributed|accelerate")
 _IN_RHYTHM = (
     20  # nobody counts steps, so nobody waits for a number of them: limits hold from the first look on
 )
@@ -98,6 +102,7 @@ class Watch:
         self._next_look = 0.0
         self._last: Incident | None = None
         self._told_unread = False
+        self._empty_since: float | None = None
 
     def run(self) -> int:
         """Until the job ends, or ctrl-C. Returns 3 if an alarm is open then, 4 if that names nobody, else 0."""
@@ -120,11 +125,12 @@ class Watch:
                 wake.clear()
                 self._hear(watched)
                 deaths.watch([*watched.node.census.ranks(), *watched.node.census.helpers()])
-                if not any(not member.gone for member in watched.node.census.ranks()):
+                if self._is_over(watched.node.census.ranks()):
                     await self._end(watched)
                     break
                 self._handle(Tick(), watched)
-                if time.monotonic() >= self._next_look and not self._busy and self._job.watch is None:
+                idle = not self._busy and self._job.watch is None and self._empty_since is None
+                if idle and time.monotonic() >= self._next_look:
                     self._start(self._look(TakeEvidence(0), watched))
                 try:
                     await asyncio.wait_for(wake.wait(), TICK_S)
@@ -139,6 +145,16 @@ class Watch:
             self._pool.shutdown(wait=False, cancel_futures=True)
             watched.close()
         return self._exit_code()
+
+    def _is_over(self, ranks: list[Member]) -> bool:
+        """No rank lives, and no launcher that could start them again."""
+        if any(not member.gone for member in ranks):
+            self._empty_since = None
+            return False
+        now = time.monotonic()
+        self._empty_since = now if self._empty_since is None else self._empty_since
+        may_restart = any(_RESTARTS.search(" ".join(read_cmdline(member.parent))) for member in ranks)
+        return not may_restart or now - self._empty_since > RESTART_S
 
     # ------------------------------------------------------------ events and commands
 
