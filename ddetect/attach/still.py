@@ -11,7 +11,10 @@ import math
 
 import numpy as np
 
-from ddetect.correlate.motion import changes
+from ddetect.correlate.classify import classify
+from ddetect.correlate.kinds import Kind
+from ddetect.correlate.motion import BYTES_MOVE, changes
+from ddetect.correlate.signatures import default_signatures
 from ddetect.model import UNKNOWN, Role, Sample
 
 IO_NOISE_BYTES = 2048
@@ -35,6 +38,8 @@ class Stillness:
             return
         ranks = np.unique(sample.rank[sample.rank >= 0])
         found = changes(before, sample, ranks, io_noise_bytes=IO_NOISE_BYTES)
+        # Ranks that join poll the store, hundreds of times a second: that is waiting, and its bytes are no motion.
+        found.get(BYTES_MOVE, set()).difference_update(_joining(sample))
         for rank in ranks.tolist():
             if _children(before, rank) != _children(sample, rank):
                 found.setdefault("its child processes change", set()).add(rank)
@@ -46,6 +51,13 @@ class Stillness:
     def age_s(self, rank: int, now: float) -> float:
         """Seconds since this rank was last seen to move; infinite if never."""
         return now - self._moved_at[rank] if rank in self._moved_at else math.inf
+
+
+def _joining(sample: Sample) -> set[int]:
+    signatures = default_signatures()
+    joins = [classify(sighting, signatures).kind is Kind.RENDEZVOUS for sighting in sample.sightings]
+    rows = np.flatnonzero(sample.role == Role.RANK)
+    return {int(sample.rank[row]) for row in rows if joins[int(sample.sighting[row])]}
 
 
 def _children(sample: Sample, rank: int) -> set[int]:

@@ -18,6 +18,9 @@ IO_NOISE_BYTES = 65536
 """Less than this between two looks is logging and our own questions, not a checkpoint."""
 
 
+BYTES_MOVE = "bytes are read or written"
+
+
 def moved(snapshot: Snapshot, ranks: Iterable[int]) -> str:
     """What moved among these ranks between the first look and the last: fetches, stacks, bytes. "" if nothing did."""
     wanted = np.unique(np.fromiter(ranks, np.int64))
@@ -47,7 +50,7 @@ def changes(
             found.setdefault("the stack changes", set()).add(rank)
         known = min(after.io_bytes[now], before.io_bytes[then]) >= 0
         if known and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
-            found.setdefault("bytes are read or written", set()).add(rank)
+            found.setdefault(BYTES_MOVE, set()).add(rank)
     return found
 
 

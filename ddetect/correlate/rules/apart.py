@@ -17,7 +17,7 @@ from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.waits import Waits
+from ddetect.correlate.waits import Waits, reducer_seen
 from ddetect.correlate.where import format_where
 from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Status, Where
 
@@ -44,7 +44,10 @@ def calls_apart(scene: Scene, waits: Waits) -> list[Finding]:
     own_groups = [rank for rank, call in calls.items() if not call.default_group]
     if own_groups:
         return _group_order(scene, calls, own_groups) if len(own_groups) < len(calls) else []
-    return _root_apart(scene, calls) or _op_apart(scene, calls) or _line_apart(scene, calls) or _all_in(calls)
+    apart = _root_apart(scene, calls) or _op_apart(scene, calls) or _line_apart(scene, calls)
+    if not apart and all(call.op == BACKWARD for call in calls.values()) and not reducer_seen(scene, calls):
+        return []  # with a GPU the main thread sleeps through every backward pass while the device works
+    return apart or _all_in(calls)
 
 
 def _all_calls(scene: Scene, waits: Waits) -> dict[int, Called]:

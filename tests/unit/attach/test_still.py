@@ -62,3 +62,15 @@ def test_one_look_tells_nothing():
     still.see(replace(FIRST), 10.0)
 
     assert still.age_s(3, 11.0) == math.inf
+
+
+def test_bytes_of_a_rank_that_joins_are_no_motion():
+    """It polls the store while it waits for the others."""
+    still = Stillness()
+    for number in range(2):
+        sample = look(function="init_process_group", io=1000 + number * 50000)
+        file = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+        main = replace(sample.sightings[0].threads[0], stack=(Frame("init_process_group", file, 1700),))
+        still.see(replace(sample, sightings=(Sighting("S", (main,), "py-spy"),)), 10.0 + number)
+
+    assert still.age_s(3, 12.0) == math.inf

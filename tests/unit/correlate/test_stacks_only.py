@@ -218,6 +218,14 @@ def test_everyone_in_the_same_call_points_below_python():
     assert any("shapes" in line for line in verdict.evidence)
 
 
+def test_everyone_idle_in_backward_is_undecided_until_the_reducer_is_seen():
+    """With a GPU the main thread sleeps through every backward pass: that is no hang."""
+    proven = sighting(thread(*BACKWARD, *TRAIN, **FUTEX, native=("c10d::Reducer::finalize_backward()",)))
+
+    assert judge(bare({0: IN_BACKWARD, 1: IN_BACKWARD})).status is Status.UNDECIDED
+    assert said(bare({0: proven, 1: IN_BACKWARD}))[1] is Cause.ALL_ENTERED_NONE_LEFT
+
+
 def test_rank_that_is_elsewhere_is_named_whatever_calls_the_others_are_in():
     """Who is in no call at all comes before those that disagree."""
     snapshot = called({0: "all_reduce", 1: "barrier", 2: "all_reduce"})
