@@ -196,7 +196,15 @@ class Watch:
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._busy.add(task)
-        task.add_done_callback(self._busy.discard)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        """A look that failed is said, and the next one is taken: a watcher that goes blind must not look content."""
+        self._busy.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._next_look = time.monotonic() + LOOK_S
+            self._outlets.say(f"a look failed: {error!r}")
 
     def _record(self, record: Record) -> None:
         """Keep it, then say it; a disk that is full does not silence an alarm."""
