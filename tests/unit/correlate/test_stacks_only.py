@@ -27,6 +27,7 @@ from ddetect.model import (
     Snapshot,
     Status,
 )
+from ddetect.wire.file import read_snapshot, write_snapshot
 from tests.unit.correlate.scenes import (
     FUTEX,
     SITE,
@@ -305,3 +306,11 @@ def test_recorders_speak_before_stacks():
         snapshot = without_page(snapshot, rank)
 
     assert "default group" not in judge(snapshot).summary
+
+
+def test_snapshot_read_again_gives_the_same_verdict(tmp_path):
+    """Calls in groups that no stack shows survive the file."""
+    snapshot = called(dict.fromkeys(range(4), "all_reduce"), own_group=(1, 2))
+    write_snapshot(tmp_path / "one.ddsnap", snapshot)
+
+    assert judge(read_snapshot(tmp_path / "one.ddsnap")) == judge(snapshot)
