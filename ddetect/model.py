@@ -138,6 +138,10 @@ class Departure(str, Enum):
     VANISHED = "vanished"  # gone without a word: killed, or os._exit
 
 
+UNSEEN_ERROR = "an error"
+"""How the exception of a process begins that had no probe to tell it: only its exit code is known."""
+
+
 # ---------------------------------------------------------------- what one process looks like
 
 
@@ -342,10 +346,13 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Ops:
-    """The recorder's newest operations and every open one: a row per (rank, group, seq)."""
+    """The recorder's newest operations and every open one: a row per (rank, group, seq).
+
+    Without a recorder, the call that a rank's stack shows: seq is UNKNOWN, and so is any group but the default one.
+    """
 
     rank: Ints = field(default_factory=_no_ints)
-    group: Ints = field(default_factory=_no_ints)
+    group: Ints = field(default_factory=_no_ints)  # index into Snapshot.groups, or UNKNOWN
     seq: Ints = field(default_factory=_no_ints)
     signature: Ints = field(default_factory=_no_ints)  # index into Snapshot.signatures
     state: Ints = field(default_factory=_no_ints)  # OpState

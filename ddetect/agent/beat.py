@@ -74,16 +74,23 @@ class Recorder:
 class BeatMaker:
     """Turns the census into what is sent each second."""
 
-    def __init__(self, node: str, census: Census, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        node: str,
+        census: Census,
+        recorder: Recorder,
+        tell: Callable[[Member, int], Told] = read_told,
+    ) -> None:
         self._node = node
         self._census = census
         self._recorder = recorder
+        self._tell = tell
         self._rows: tuple[tuple[int, ...], ...] | None = None
         self._version = 0
 
     def make(self, now_ns: int) -> tuple[NodeRoster, bool, NodeBeat]:
         """The roster, whether it is new, and the beat that goes with it."""
-        told = [(member, read_told(member, now_ns)) for member in self._census.ranks()]
+        told = [(member, self._tell(member, now_ns)) for member in self._census.ranks()]
         rows = tuple(
             (member.rank, lane, member.pid, member.start_ticks, member.restart, member.world_size)
             for member, page in told

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ddetect_probe import page as layout
 
 from ddetect.agent.deaths import Death
-from ddetect.agent.discover import EnvironmentScan
+from ddetect.agent.discover import EnvironmentScan, Scan
 from ddetect.agent.members import Member
 from ddetect.host.proc import read_stat
 from ddetect.model import Role
@@ -37,13 +37,18 @@ class Departed:
 class Census:
     """The processes of the job on this node. `look` once a second; the rest only tells."""
 
-    def __init__(self, run_dir: str, deaths: Mapping[tuple[int, int], Death] | None = None) -> None:
+    def __init__(
+        self,
+        run_dir: str,
+        deaths: Mapping[tuple[int, int], Death] | None = None,
+        scan: Scan | None = None,
+    ) -> None:
         self.run_dir = run_dir
         self._deaths = deaths if deaths is not None else {}
         self._pages = os.path.join(run_dir, "pages")
         self._members: dict[tuple[int, int], Member] = {}
         self._by_file: dict[str, Member | None] = {}  # None: a file that is no page of ours
-        self._scan = EnvironmentScan(run_dir)
+        self._scan = scan or EnvironmentScan(run_dir)
         self._scan_at_ns = 0
 
     def look(self, now_ns: int) -> list[Departed]:
@@ -115,7 +120,7 @@ class Census:
             self._members[found.pid, found.start_ticks] = Member(
                 found.pid,
                 found.start_ticks,
-                Role.RANK,
+                found.role,
                 found.rank,
                 parent=found.parent,
                 world_size=found.world_size,

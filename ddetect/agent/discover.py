@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from ddetect.host.proc import Stat, read_cmdline, read_environ, read_pids, read_stat
-from ddetect.model import UNKNOWN
+from ddetect.model import UNKNOWN, Role
 
 _HELPERS = (
     "multiprocessing.resource_tracker",
@@ -23,7 +24,7 @@ _HELPERS = (
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A rank process without a page."""
+    """A rank process (or a loader worker) without a page."""
 
     pid: int
     start_ticks: int
@@ -31,6 +32,15 @@ class Found:
     rank: int
     world_size: int
     restart: int
+    role: Role = Role.RANK
+
+
+class Scan(Protocol):
+    """Finds processes of the job that have no page."""
+
+    def find(self, known: Collection[int]) -> list[Found]:
+        """Those that are not in `known`."""
+        ...
 
 
 class EnvironmentScan:

@@ -12,16 +12,18 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import assert_never
 
 from ddetect.agent.beat import BeatMaker, Recorder
 from ddetect.agent.census import Census, Departed
 from ddetect.agent.deaths import Death
+from ddetect.agent.discover import Scan
 from ddetect.agent.end import end_ranks
 from ddetect.agent.flight import FlightReader
-from ddetect.agent.pages import gone_from
+from ddetect.agent.members import Member
+from ddetect.agent.pages import Told, gone_from, read_told
 from ddetect.agent.sample import Sampler
 from ddetect.messages import (
     EndRanks,
@@ -43,14 +45,23 @@ class Node:
     """Use it from one thread, except `answer`, which may block and takes a thread of its own."""
 
     def __init__(
-        self, run_dir: str, *, name: str, job: str, deaths: Mapping[tuple[int, int], Death] | None = None
+        self,
+        run_dir: str,
+        *,
+        name: str,
+        job: str,
+        deaths: Mapping[tuple[int, int], Death] | None = None,
+        scan: Scan | None = None,
+        tell: Callable[[Member, int], Told] = read_told,
+        probes: bool = True,
     ) -> None:
+        """`scan` finds ranks that have no page, `tell` says how a rank is; without `probes` no page is missed."""
         self._hello = Hello(name, job)
-        self.census = Census(run_dir, deaths)
+        self.census = Census(run_dir, deaths, scan)
         self._flight = FlightReader(run_dir)
         self._background = ThreadPoolExecutor(1, "ddetect-poll")
-        self._beats = BeatMaker(name, self.census, Recorder(self._flight, self._background))
-        self._sampler = Sampler(self.census, self._flight)
+        self._beats = BeatMaker(name, self.census, Recorder(self._flight, self._background), tell)
+        self._sampler = Sampler(self.census, self._flight, probes=probes)
         self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
         self._told: tuple[NodeRoster, NodeBeat] | None = None
         self._lock = threading.Lock()  # `answer` reads the census from another thread

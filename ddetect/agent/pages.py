@@ -16,7 +16,7 @@ from ddetect_probe import page as layout
 from ddetect.agent.census import Departed
 from ddetect.agent.members import Member
 from ddetect.evidence.flight_recorder import RootedCall
-from ddetect.model import Departure, Frame, Gone, Group, Phase, Raised, Role
+from ddetect.model import UNSEEN_ERROR, Departure, Frame, Gone, Group, Phase, Raised, Role
 from ddetect.rankset import parse_ranks
 
 _COUNTED = (
@@ -128,7 +128,11 @@ def gone_from(departed: Departed, now_ns: int) -> Gone:
     if status is not None and how is not Departure.RAISED:  # the kernel knows better than a missing word
         how = Departure.EXITED if status == 0 else Departure.VANISHED
         if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-            how, exception = Departure.RAISED, exception or f"SystemExit: {os.WEXITSTATUS(status)}"
+            code = os.WEXITSTATUS(status)
+            unseen = (
+                f"SystemExit: {code}" if member.page is not None else f"{UNSEEN_ERROR} (exit code {code})"
+            )
+            how, exception = Departure.RAISED, exception or unseen
     return Gone(
         member.rank,
         member.role,
@@ -145,7 +149,8 @@ def gone_from(departed: Departed, now_ns: int) -> Gone:
 def _how(member: Member, exception: str) -> Departure:
     header = member.page.header() if member.page is not None else None
     if header is None:
-        return Departure.VANISHED
+        # Loader workers end with every epoch: of one without a page, and of which the kernel told nothing, think well.
+        return Departure.EXITED if member.role is Role.LOADER_WORKER else Departure.VANISHED
     if header[layout.S_EXIT] == layout.EXITED:
         return Departure.EXITED  # an exception in one of its threads did not end it
     if header[layout.S_EXIT] == layout.RAISED or exception:

@@ -26,13 +26,15 @@ from ddetect.host.gpu import Gpus, busy_by_pid, read_gpus
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
 from ddetect.host.ptrace import why_not
 from ddetect.messages import Evidence, TakeEvidence
-from ddetect.model import UNKNOWN, Role, Sample, Sighting, Thread, Unread
+from ddetect.model import UNKNOWN, Group, P2PKind, Role, Sample, Sighting, Signature, Thread, Unread
+from ddetect.stacks.calls import DistCall
 from ddetect.stacks.dump import Dump, read_stacks
 from ddetect.stacks.faulthandler import FaultFile
 
 # Enough to keep the cores busy; more would only make each dump slow enough to run into its timeout.
 AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
 _PATIENCE_S, _NATIVE_PATIENCE_S = 3.0, 6.0
+DEFAULT_GROUP = Group("", "0", "default_pg")
 _ANONYMOUS = re.compile(r"^(pipe:|socket:)\[\d+\]$")
 _PID = re.compile(r"\bpid \d+\b")
 
@@ -44,13 +46,15 @@ class Looked:
     sighting: Sighting
     cpu_s: float
     io_bytes: int
+    call: DistCall | None = None  # of the main thread, where no page tells it
 
 
 class Sampler:
     """Takes evidence with its own threads: one set dumps stacks, another asks Flight Recorders."""
 
-    def __init__(self, census: Census, flight: FlightReader) -> None:
+    def __init__(self, census: Census, flight: FlightReader, *, probes: bool = True) -> None:
         self._census = census
+        self._probes = probes  # False: nobody expects any, so a missing one is not worth a word
         self._flight = flight
         self._dumps = ThreadPoolExecutor(AT_ONCE, "ddetect-dump")
         self._asks = ThreadPoolExecutor(AT_ONCE, "ddetect-flight")
@@ -84,7 +88,7 @@ class Sampler:
         wait(everything, timeout=_NATIVE_PATIENCE_S if native else _PATIENCE_S)
         looked = [_result(looks[member.key]) for member in everyone]
         flights = {key: _answer(future) for key, future in asked.items()}
-        told = _collectives(ranks, flights)
+        told = _collectives(ranks, flights, looked)
         return Evidence(
             order.request,
             _sample(everyone, looked, self._busy(gpus)),
@@ -94,7 +98,7 @@ class Sampler:
             told.progress,
             told.ops,
             told.p2p,
-            _unread(everyone, looked, flights),
+            _unread(everyone, looked, flights, probes=self._probes),
         )
 
     def _busy(self, asked: Future[Gpus] | None) -> dict[int, float]:
@@ -117,9 +121,11 @@ class Sampler:
             states=stat.state + "".join(task.state for task in tasks),
             fault=FaultFile(path, signal) if signal else None,
             native=native,
+            arguments=member.page is None and member.role is Role.RANK,
         )
         seen = replace(see(member.pid, stat.state, tasks, dump), raised=raised_in(member))
-        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid))
+        call = next((one.call for one in dump.seen if one.thread.is_main), None)
+        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid), call)
 
 
 def see(pid: int, state: str, tasks: tuple[Task, ...], dump: Dump) -> Sighting:
@@ -197,10 +203,14 @@ def _role(member: Member, sighting: Sighting) -> Role:
     return member.role
 
 
-def _collectives(ranks: list[Member], flights: dict[tuple[int, int], Flight]) -> Collectives:
+def _collectives(
+    ranks: list[Member], flights: dict[tuple[int, int], Flight], looked: list[Looked]
+) -> Collectives:
     now_ns = time.monotonic_ns()
     builder = CollectivesBuilder()
-    for member in ranks:
+    for member, look in zip(ranks, looked, strict=False):  # ranks come first among those looked at
+        if member.page is None and look.call is not None:
+            _add_call(builder, member.rank, look.call)
         flight = flights.get(member.key)
         if flight is not None and flight.digest is not None:
             builder.add_digest(flight.digest)
@@ -216,8 +226,24 @@ def _collectives(ranks: list[Member], flights: dict[tuple[int, int], Flight]) ->
     return builder.build()
 
 
+def _add_call(builder: CollectivesBuilder, rank: int, call: DistCall) -> None:
+    """A call that only the stack shows: its group is known if it is the default one, its sequence number never is."""
+    group = DEFAULT_GROUP if call.default_group else None
+    if not call.is_p2p:
+        builder.add_call(rank, group, Signature(call.op, root=call.peer))
+    elif call.op == "send":
+        builder.add_p2p(rank, P2PKind.SEND, call.peer, call.tag, group, True, 0.0)
+    else:
+        kind = P2PKind.RECV_ANY if call.peer == UNKNOWN else P2PKind.RECV
+        builder.add_p2p(rank, kind, call.peer, call.tag, group, True, 0.0)
+
+
 def _unread(
-    members: list[Member], looked: list[Looked], flights: dict[tuple[int, int], Flight]
+    members: list[Member],
+    looked: list[Looked],
+    flights: dict[tuple[int, int], Flight],
+    *,
+    probes: bool,
 ) -> tuple[Unread, ...]:
     """What is missing, ranks with the same reason together. A child that is not Python misses nothing."""
     ranks: defaultdict[str, set[int]] = defaultdict(set)
@@ -228,6 +254,6 @@ def _unread(
         flight = flights.get(member.key)
         if flight is not None and flight.reason:
             ranks[f"collectives: {flight.reason}"].add(member.rank)
-        if member.role is Role.RANK and member.page is None:
+        if probes and member.role is Role.RANK and member.page is None:
             ranks["progress: the probe is not loaded in its process"].add(member.rank)
     return tuple(Unread(tuple(sorted(members)), reason) for reason, members in ranks.items())

@@ -20,6 +20,7 @@ from ddetect.errors import DdetectError, UsageError
 
 COMMANDS = {
     "launch": "Run a training job and watch it.",
+    "attach": "Watch a job that was started without ddetect.",
     "status": "Show what every rank of a running job is doing.",
     "diagnose": "Judge saved evidence (.ddsnap) again.",
     "demo": "Watch ddetect find a stuck rank in a small job of its own.",

@@ -130,6 +130,10 @@ class Nodes:
             default=-math.inf,
         )
 
+    def any_page(self) -> bool:
+        """Whether any rank counts what it does: without a probe in any of them only looks tell."""
+        return any(bool(beats.has_page.any()) for _, beats, _ in self.heard())
+
     def pids_on(self, name: str, pids: Iterable[int]) -> tuple[int, ...]:
         """Those of the pids that are rank processes of this node: pids repeat across hosts."""
         roster = self.nodes[name].roster

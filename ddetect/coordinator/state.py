@@ -21,6 +21,7 @@ from ddetect.correlate.judge import judge, wants_native
 from ddetect.correlate.motion import moved
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
+    Cause,
     Departure,
     Gone,
     Incident,
@@ -43,6 +44,7 @@ OUTLIVED_S = 60.0  # this long after a signal to end it, a job that lives is wat
 ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart
 SLOW_STALL_S = 30.0  # ranks move but the job does not step, or one rank alone stands still
 UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
+UNCOUNTED_MARGIN = 10.0  # no rank has a probe and nobody waits: a job may do one thing nearly all of its time
 ASKED_TO_STOP = ("KeyboardInterrupt", "SignalException")
 
 
@@ -290,6 +292,9 @@ class Job:
 
     def _confirm_after_s(self, watch: Watch, verdict: Verdict) -> float:
         limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)
+        alone = not verdict.waiting and verdict.cause in (None, Cause.USER_CODE, Cause.DEVICE_STUCK)
+        if (alone or not verdict.culprits) and not self.nodes.any_page():
+            return limit * UNCOUNTED_MARGIN
         return limit * UNDECIDED_MARGIN if verdict.status is Status.UNDECIDED else limit
 
     def _snapshot(self, watch: Watch, looks: list[Look], now: float, unix_ns: int) -> Snapshot:

@@ -15,6 +15,7 @@ from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
 from ddetect.correlate.rules.alone import stuck_alone
+from ddetect.correlate.rules.apart import calls_apart
 from ddetect.correlate.rules.cycle import deadlock
 from ddetect.correlate.rules.entered import never_left
 from ddetect.correlate.rules.fault import first_fault, oldest_consequence, only_consequences
@@ -23,7 +24,7 @@ from ddetect.correlate.rules.mismatch import mismatch
 from ddetect.correlate.rules.missing import never_entered
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import Signatures, default_signatures
-from ddetect.correlate.waits import Waits, find_waits
+from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
 from ddetect.model import Departure, Phase, Proof, Settings, Snapshot, Status, Unread, Verdict, Waiting
 from ddetect.rankset import format_ranks
 
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     mismatch,
     never_entered,
     never_left,
+    calls_apart,
     stuck_alone,
 )
 _MOST_EVIDENCE = 24
@@ -64,17 +66,28 @@ def judge(
 
 
 def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tuple[int, ...]:
-    """The processes whose native stack would decide something: a culprit asleep on a futex at a line of the user's."""
+    """The processes whose native stack would decide something: a culprit asleep on a futex at a line of the user's,
+    and one of those that seem to wait in backward.
+    """
     scene = Scene(snapshot, signatures or default_signatures())
+    one = _backward_to_prove(scene)
     if not scene.asks_lock.any():
-        return ()
+        return one
     waits = find_waits(scene)
     alone = not waits.all and not waits.murky.any()
     suspects = scene.live if alone else (waits.waited | waits.presumed) & ~waits.blocked
     # A rank that was not accused because this line may be Work.wait() is worth the question too.
     unclear = scene.asks_lock & ~scene.progress_read & ~waits.blocked
     ranks = scene.ranks[scene.asks_lock & (suspects | unclear)]
-    return tuple(sorted(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid))
+    return tuple(sorted({*one, *(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid)}))
+
+
+def _backward_to_prove(scene: Scene) -> tuple[int, ...]:
+    """One rank that seems to wait in backward stands for all that do: its native stack shows DDP's reducer, or not."""
+    ranks = scene.ranks[idle_in_backward(scene)]
+    if not len(ranks) or reducer_seen(scene, ranks):
+        return ()
+    return tuple(pid for pid in (scene.pid(int(ranks[0])),) if pid)
 
 
 def _after_consequences(scene: Scene, findings: list[Finding]) -> list[Finding]:

@@ -11,11 +11,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from ddetect.correlate.where import is_probe
-from ddetect.model import Role, Sample, Sighting, Snapshot
+from ddetect.model import Ints, Role, Sample, Sighting, Snapshot
 from ddetect.rankset import format_ranks
 
 IO_NOISE_BYTES = 65536
 """Less than this between two looks is logging and our own questions, not a checkpoint."""
+
+
+BYTES_MOVE = "bytes are read or written"
 
 
 def moved(snapshot: Snapshot, ranks: Iterable[int]) -> str:
@@ -23,37 +26,31 @@ def moved(snapshot: Snapshot, ranks: Iterable[int]) -> str:
     wanted = np.unique(np.fromiter(ranks, np.int64))
     if len(snapshot.samples) < 2 or not len(wanted):
         return ""
-    parts = []
+    parts: list[str] = []
     for before, after in zip(snapshot.samples, snapshot.samples[1:], strict=False):
-        parts += _between(before, after, wanted)
+        parts += [f"{what} on {_ranks(ranks)}" for what, ranks in changes(before, after, wanted).items()]
     return "; ".join(dict.fromkeys(parts))
 
 
-def _between(before: Sample, after: Sample, wanted: np.typing.NDArray[np.int64]) -> list[str]:
-    """Compare two looks, process by process."""
+def changes(
+    before: Sample, after: Sample, wanted: Ints, *, io_noise_bytes: int = IO_NOISE_BYTES
+) -> dict[str, set[int]]:
+    """Compare two looks, process by process: what changed, and on which ranks."""
     first = {_process(before, i): i for i in np.flatnonzero(np.isin(before.rank, wanted))}
-    stacks, fetches, bytes_moved = set(), set(), set()
+    found: dict[str, set[int]] = {}
     for now in np.flatnonzero(np.isin(after.rank, wanted)):
         then = first.get(_process(after, now))
         if then is None:
             continue
         rank = int(after.rank[now])
         if after.fetching[now] != before.fetching[then]:
-            fetches.add(rank)
+            found.setdefault("data is being fetched", set()).add(rank)
+        old, new = _path(before, int(then)), _path(after, int(now))
+        if after.role[now] in (Role.RANK, Role.LOADER_WORKER) and None not in (old, new) and old != new:
+            found.setdefault("the stack changes", set()).add(rank)
         known = min(after.io_bytes[now], before.io_bytes[then]) >= 0
-        if known and after.io_bytes[now] - before.io_bytes[then] > IO_NOISE_BYTES:
-            bytes_moved.add(rank)
-        if after.role[now] in (Role.RANK, Role.LOADER_WORKER) and _path(after, int(now)) != _path(
-            before, int(then)
-        ):
-            stacks.add(rank)
-    found = []
-    if fetches:
-        found.append(f"data is being fetched on {_ranks(fetches)}")
-    if stacks:
-        found.append(f"the stack changes on {_ranks(stacks)}")
-    if bytes_moved:
-        found.append(f"bytes are read or written on {_ranks(bytes_moved)}")
+        if known and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
+            found.setdefault(BYTES_MOVE, set()).add(rank)
     return found
 
 
@@ -63,10 +60,10 @@ def _process(sample: Sample, row: np.intp) -> tuple[int, int, int, int]:
 
 
 def _path(sample: Sample, row: int) -> tuple[tuple[str, str], ...] | None:
-    """The functions of the main thread, without lines; None equals everything that could not be read."""
+    """The functions of the main thread, without lines; None when it could not be read, which is no change."""
     sighting: Sighting = sample.sightings[int(sample.sighting[row])]
     main = sighting.main
-    if main is None:
+    if main is None or not main.stack:
         return None
     return tuple((frame.function, frame.file) for frame in main.stack if not is_probe(frame))
 

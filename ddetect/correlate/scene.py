@@ -109,6 +109,7 @@ class Scene:
         kind = np.zeros(len(self.ranks), np.int64)
         posture = np.zeros(len(self.ranks), np.int64)
         asks = np.zeros(len(self.ranks), bool)
+        self.steady: Bools = np.ones(len(self.ranks), bool)  # the same kind in every look that could be read
         self._source: Ints = np.full(len(self.ranks), UNKNOWN)  # which sample tells
         for number, (sample, rows) in enumerate(zip(self.snapshot.samples, self._looks, strict=True)):
             here = np.flatnonzero(rows >= 0)
@@ -119,7 +120,9 @@ class Scene:
             readable = np.array([doing.kind is not Kind.UNREAD for doing in doings], bool)
             newer = readable[which] | (self._source[here] == UNKNOWN) | (kind[here] == Kind.UNREAD)
             at, which = here[newer], which[newer]
-            kind[at] = np.array([doing.kind for doing in doings], np.int64)[which]
+            kinds = np.array([doing.kind for doing in doings], np.int64)[which]
+            self.steady[at] &= (kind[at] == Kind.UNREAD) | (kind[at] == kinds)
+            kind[at] = kinds
             posture[at] = np.array([doing.posture for doing in doings], np.int64)[which]
             asks[at] = np.array([doing.waits_on_user_line for doing in doings], bool)[which]
             self._source[at] = number

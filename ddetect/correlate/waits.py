@@ -8,6 +8,7 @@ Never here: what a culprit does, which finding wins.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from ddetect.model import UNKNOWN, Group, Ints, P2PKind, Phase, Waiting
 
 ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 _IN_COMMUNICATION = (Phase.COLLECTIVE, Phase.P2P)
+_REDUCER = re.compile(r"\bc10d::|\bgloo::|\bp?nccl[A-Z]")
 _ELSEWHERE = (Phase.STARTING, Phase.DATA, Phase.LEAVING, Phase.EXITING)
 
 
@@ -93,7 +95,7 @@ def find_waits(scene: Scene) -> Waits:
         found += _collective_waits(scene, standing, waiters)
     found += _point_to_point_waits(scene, host_held)
     found += _rendezvous_waits(scene, host_held)
-    talking = np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P)) & scene.live
+    talking = (np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P)) | idle_in_backward(scene)) & scene.live
     murky = talking & ~host_held
     if murky.any() and not found:
         found += _waits_from_stacks(scene, murky, host_held)
@@ -124,6 +126,24 @@ def _in_communication(scene: Scene) -> Bools:
     inside |= (phase == UNKNOWN) & (kind == Kind.USER) & (posture == Posture.FUTEX)
     inside |= (kind == Kind.UNREAD) & (calls | ~np.isin(phase, _ELSEWHERE))
     return np.asarray(inside & ~scene.gone & ~scene.stopped)
+
+
+def idle_in_backward(scene: Scene) -> Bools:
+    """Without probe and recorder: a rank asleep in backward, in every look, waits there for DDP's all-reduce."""
+    asleep = np.isin(scene.posture, (Posture.FUTEX, Posture.POLL, Posture.SOCKET))
+    told = scene.progress_read | (scene.phase != UNKNOWN)
+    return np.asarray((scene.kind == Kind.BACKWARD) & scene.steady & asleep & ~told & ~scene.stopped)
+
+
+def reducer_seen(scene: Scene, ranks: Iterable[int]) -> bool:
+    """Whether a native stack of one of these ranks, in any look, is inside DDP's reducer or a backend."""
+    pids = {scene.pid(int(rank)) for rank in ranks}
+    for sample in scene.snapshot.samples:
+        for row in np.flatnonzero(np.isin(sample.pid, [pid for pid in pids if pid])):
+            main = sample.sightings[int(sample.sighting[row])].main
+            if main is not None and any(_REDUCER.search(symbol) for symbol in main.native):
+                return True
+    return False
 
 
 def _minds_own_business(scene: Scene) -> Bools:
@@ -271,7 +291,14 @@ def _point_to_point_waits(scene: Scene, host_held: Bools) -> list[Wait]:
         words = f"{on} to rank {peer}" if on == "send" else f"{on} from rank {peer}"
         waits.append(
             Wait(
-                words, (rank,), () if met else (peer,), entered=(peer,) if met else (), group=group, p2p=True
+                words,
+                (rank,),
+                () if met else (peer,),
+                entered=(peer,) if met else (),
+                group=group,
+                p2p=True,
+                doubtful=scene.phase[position]
+                == UNKNOWN,  # from its stack: what it posted before is not known
             )
         )
     for number, ranks in barriers.items():
@@ -362,7 +389,7 @@ def _waits_from_stacks(scene: Scene, murky: Bools, host_held: Bools) -> list[Wai
             (),
             _numbers(presumed),
             _numbers(blind),
-            doubtful=True,
+            doubtful=not reducer_seen(scene, ranks),
         )
         for op, ranks in _by_op(scene, held).items()
     ]
@@ -371,7 +398,9 @@ def _waits_from_stacks(scene: Scene, murky: Bools, host_held: Bools) -> list[Wai
 def _by_op(scene: Scene, which: Bools) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for rank in scene.ranks[which]:
-        found.setdefault(scene.rank_process(int(rank)).doing.op, []).append(int(rank))
+        doing = scene.rank_process(int(rank)).doing
+        op = "backward (DDP's all_reduce)" if doing.kind is Kind.BACKWARD else doing.op
+        found.setdefault(op, []).append(int(rank))
     return found
 
 

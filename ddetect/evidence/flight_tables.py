@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ddetect.evidence.flight_recorder import Digest
-from ddetect.model import UNKNOWN, Frame, Group, OpenP2P, Ops, Progress, Signature
+from ddetect.model import UNKNOWN, Frame, Group, OpenP2P, Ops, OpState, Progress, Signature
 
 _Value = TypeVar("_Value")
 
@@ -86,6 +86,18 @@ class CollectivesBuilder:
             group=number,
             waiting=int(waiting),
             age_s=age_s,
+        )
+
+    def add_call(self, rank: int, group: Group | None, signature: Signature) -> None:
+        """Add a collective that a rank's stack shows and no recorder numbers: its seq is UNKNOWN."""
+        _row(
+            self._ops,
+            rank=rank,
+            group=UNKNOWN if group is None else _number(self._groups, group),
+            seq=UNKNOWN,
+            signature=_number(self._signatures, signature),
+            state=OpState.ENQUEUED,
+            frame=UNKNOWN,
         )
 
     def build(self) -> Collectives:

@@ -41,6 +41,7 @@ def read_stacks(
     states: str,
     fault: FaultFile | None = None,
     native: bool = False,
+    arguments: bool = False,
     timeout_s: float = 2.5,
 ) -> Dump:
     """Dump one process. `states` are the /proc states of all its threads, the main one first."""
@@ -51,7 +52,8 @@ def read_stacks(
     deadline = time.monotonic() + timeout_s
     reasons: list[str] = []
     denied = False
-    for name, read in _attempts(pid, frozen=bool(FROZEN & set(states)), native=native):
+    frozen = bool(FROZEN & set(states))
+    for name, read in _attempts(pid, frozen=frozen, native=native, arguments=arguments):
         left = deadline - time.monotonic()
         if left <= 0:
             reasons.append("there was no time left to try another way")
@@ -74,12 +76,14 @@ def read_stacks(
     return Dump(unread="; ".join(dict.fromkeys(reasons)), denied=denied)
 
 
-def _attempts(pid: int, *, frozen: bool, native: bool) -> _Attempts:
+def _attempts(pid: int, *, frozen: bool, native: bool, arguments: bool) -> _Attempts:
     def spy(left: float) -> tuple[Seen, ...]:
-        return read_pyspy(pid, blocking=True, timeout_s=min(left, _PYSPY_S))
+        return read_pyspy(pid, blocking=True, arguments=arguments, timeout_s=min(left, _PYSPY_S))
 
     def spy_native(left: float) -> tuple[Seen, ...]:
-        return read_pyspy(pid, blocking=True, native=True, timeout_s=min(left, _NATIVE_S))
+        return read_pyspy(
+            pid, blocking=True, native=True, arguments=arguments, timeout_s=min(left, _NATIVE_S)
+        )
 
     def spy_passing(left: float) -> tuple[Seen, ...]:
         return read_pyspy(pid, blocking=False, timeout_s=min(left, _PYSPY_S))

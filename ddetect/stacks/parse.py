@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ddetect.model import Frame, Thread
+from ddetect.stacks.calls import DistCall, parse_call
 
 # The probe's own thread, which has no name: never part of what the job does.
 _TICK_FILE = "ddetect_probe/beat.py"
@@ -29,6 +30,7 @@ class Seen:
 
     tid: int
     thread: Thread
+    call: DistCall | None = None  # where local variables were asked for
 
 
 def parse_pyspy(text: str, pid: int) -> tuple[Seen, ...]:
@@ -66,6 +68,7 @@ def _pyspy_thread(row: dict[str, Any], pid: int) -> Seen:
             stack=tuple(python),
             native=tuple(native[:DEEPEST]),
         ),
+        parse_call(row["frames"]),
     )
 
 
@@ -145,7 +148,7 @@ def bare(function: str) -> str:
 def arrange(seen: Iterable[Seen]) -> tuple[Seen, ...]:
     """Main thread first, the rest in an order no dumper decides; our own and empty ones left out."""
     kept = [
-        Seen(one.tid, replace(one.thread, stack=_job_only(one.thread.stack)[:DEEPEST]))
+        replace(one, thread=replace(one.thread, stack=_job_only(one.thread.stack)[:DEEPEST]))
         for one in seen
         if not _is_noise(one.thread)
     ]

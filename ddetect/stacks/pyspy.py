@@ -12,14 +12,18 @@ from ddetect.stacks.parse import Seen, parse_pyspy
 from ddetect.stacks.program import find_program, run_dumper
 
 
-def read_pyspy(pid: int, *, blocking: bool, native: bool = False, timeout_s: float) -> tuple[Seen, ...]:
-    """Dump one process. Raises DumpFailed."""
+def read_pyspy(
+    pid: int, *, blocking: bool, native: bool = False, arguments: bool = False, timeout_s: float
+) -> tuple[Seen, ...]:
+    """Dump one process, with the `arguments` of its torch.distributed call if asked. Raises DumpFailed."""
     program = find_program("py-spy")
     if program is None:
         raise DumpFailed(Kind.BROKEN, "py-spy is not installed: pip install py-spy")
     command = [program, "dump", "--json", "--pid", str(pid)]
     if native:
         command.append("--native")
+    if arguments:
+        command.append("--locals")
     if not blocking:
         command.append("--nonblocking")
     name = "py-spy" if blocking else "py-spy --nonblocking"

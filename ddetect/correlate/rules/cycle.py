@@ -8,7 +8,7 @@ from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
 from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
-from ddetect.model import Cause, Culprit, Proof, Status
+from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Status
 
 
 def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
@@ -43,10 +43,14 @@ def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
         says = f"{ranks_words(ranks)} wait for each other through {kind}: {waiting_words(inside, it='')}"
         evidence = [line for wait in inside[:6] for line in wait_lines(wait)]
         evidence += [line for rank in ranks[:4] for line in sight_lines(scene.rank_process(rank))]
+        # From stacks alone it takes time: two ranks that exchange much with isend and recv look like this for a while.
+        told = any(scene.phase[scene.position(rank)] != UNKNOWN for rank in ranks)
+        told |= any(wait.standing is not None for wait in inside)
         doubt = confidence.DOUBTFUL if any(wait.doubtful for wait in inside) else 1.0
         found.append(
             Finding(
-                Precedence.CYCLE, Status.HANG, cause, Proof.STRUCTURAL, confidence.times(confidence.CYCLE, doubt), says,
+                Precedence.CYCLE, Status.HANG, cause, Proof.STRUCTURAL if told else Proof.TIME,
+                confidence.times(confidence.CYCLE, doubt), says,
                 tuple(culprits), tuple(evidence), weight=-float(ranks[0]),
             )
         )  # fmt: skip

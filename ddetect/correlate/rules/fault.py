@@ -18,7 +18,19 @@ from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import format_where, where_of
-from ddetect.model import Cause, Culprit, Departure, Frame, Gone, Phase, Process, Proof, Role, Status
+from ddetect.model import (
+    UNSEEN_ERROR,
+    Cause,
+    Culprit,
+    Departure,
+    Frame,
+    Gone,
+    Phase,
+    Process,
+    Proof,
+    Role,
+    Status,
+)
 
 _CONSEQUENCE = re.compile(
     r"connection (was )?closed by peer|connection reset by peer|broken pipe|socket closed|remote process exited"
@@ -75,13 +87,19 @@ def _dead_workers(scene: Scene) -> list[tuple[int, Gone]]:
         rank = scene.gone_ranks.get(gone.rank)
         if rank is not None and rank.how is Departure.RAISED:
             said = _LOADER_DEATH.search(rank.exception)
-            if said is not None and str(gone.pid) in re.findall(r"\d+", said[1]):
+            named = said is not None and str(gone.pid) in re.findall(r"\d+", said[1])
+            if named or (rank.exception.startswith(UNSEEN_ERROR) and _killed_before(gone, rank)):
                 found.append((gone.rank, gone))
         elif rank is None and _waits_for_data(scene, gone.rank, gone.age_s):
             living = {seen.index for seen in scene.others_of(gone.rank, Role.LOADER_WORKER)}
             if gone.index not in living:
                 found.append((gone.rank, gone))
     return sorted(found, key=lambda pair: (-pair[1].age_s, pair[0]))
+
+
+def _killed_before(worker: Gone, rank: Gone) -> bool:
+    """A worker that was killed, and not by its own rank, which ends its workers with SIGTERM when it goes."""
+    return worker.signal not in (0, _ENDED_BY_LAUNCHER) and worker.age_s >= rank.age_s
 
 
 def _waits_for_data(scene: Scene, rank: int, died_age_s: float) -> bool:

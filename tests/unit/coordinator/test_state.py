@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -25,6 +25,7 @@ from ddetect.model import (
     Stage,
     Status,
     Verdict,
+    Waiting,
 )
 
 LOADING = Verdict(Status.HANG, Cause.DATA_LOADING, Proof.TIME, 0.9, "rank 1 loads", (Culprit(1),))
@@ -45,6 +46,7 @@ class Story:
         self.records: list[Record] = []
         self.asked = 0
         self.answers = True
+        self.has_page = 1
         self.io_bytes = 0
         self.step, self.step_at, self.phase, self.state = 0, 100.0, Phase.OTHER, ord("S")
         self.active_at: float | None = None  # when a counter other than the step moved
@@ -91,7 +93,7 @@ class Story:
             "step": [self.step] * 2,
             "step_age_s": [age] * 2 if self.step else [float("inf")] * 2,
             "activity_age_s": [age if self.active_at is None else self.now - self.active_at] * 2,
-            "has_page": [1, 1],
+            "has_page": [self.has_page] * 2,
             "phase": [int(self.phase)] * 2,
             "state": [self.state] * 2,
         }
@@ -508,3 +510,25 @@ def test_rank_that_stands_still_alone_is_noticed():
         story.event(Tick())
 
     assert story.stages()[:1] == [Stage.SUSPECTED]
+
+
+BUSY = Verdict(Status.HANG, Cause.USER_CODE, Proof.TIME, 0.5, "both are busy", (Culprit(0), Culprit(1)))
+
+
+@pytest.mark.parametrize("verdict", [BUSY, replace(BUSY, cause=Cause.ALL_ENTERED_NONE_LEFT, culprits=())])
+def test_alarm_about_nobody_in_particular_is_late_without_a_probe(verdict):
+    """Nobody counts steps and nobody waits: looks that are alike may be a job that does one thing all the time."""
+    story = Story(verdict)
+    story.has_page = 0
+    story.run(10, stepping=True).run(300)
+    assert story.stages() == [Stage.SUSPECTED]
+
+    assert Stage.CONFIRMED in story.run(330).stages()
+
+
+def test_culprit_that_others_wait_for_is_confirmed_after_patience_also_without_a_probe():
+    """Somebody stands out, and somebody waits."""
+    story = Story(replace(BUSY, culprits=(Culprit(1),), waiting=(Waiting((0,), "all_reduce"),)))
+    story.has_page = 0
+
+    assert Stage.CONFIRMED in story.run(10, stepping=True).run(70).stages()

@@ -1,0 +1,223 @@
+"""Which processes of this host are the job: ranks by the environment they were started with, loader workers by name.
+
+Enters: /proc and what the user chose (pids, a pattern, everything). Leaves: ranks of one job, found again and again
+while it lives (a restart has new ones), or an error that says what there is instead.
+Never here: ptrace, stacks; a process that was not chosen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from ddetect.agent.discover import Found, is_helper
+from ddetect.errors import HostError, UsageError
+from ddetect.host.proc import Stat, read_cmdline, read_environ, read_pids, read_stat
+from ddetect.host.ptrace import why_not
+from ddetect.model import UNKNOWN, Role
+
+# The launcher's own words first: under Slurm, torchrun itself has a SLURM_PROCID, and its children have a RANK.
+_TOLD = (
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+)
+_LOADER_NAME = "pt_data_worker"
+"""What torch calls the main thread of a loader worker."""
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the user chose. Neither: every rank there is, if they are of one job."""
+
+    pids: tuple[int, ...] = ()
+    match: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A process that was told a rank. `told` 0 is the most trustworthy source."""
+
+    found: Found
+    told: int
+    job: str
+    command: str
+
+
+class JobScan:
+    """Finds the processes of one job; `choose` says which, once."""
+
+    def __init__(self, wanted: Wanted, read_environ: Callable[[int], dict[str, str]] = read_environ) -> None:
+        self._wanted, self._read_environ = wanted, read_environ
+        self._job: str | None = None
+        self._alone: dict[int, Found] = {}  # chosen by pid, without a rank of their own
+        self._ranks: dict[int, int] = {}  # pid of every rank ever found
+        self._not_ours: set[tuple[int, int]] = set()
+        self.denied: dict[int, str] = {}
+
+    def choose(self) -> list[Found]:
+        """The ranks of the job that was meant. Raises UsageError when there is none, or more than one job."""
+        stats = read_stats()
+        candidates = self._candidates(stats)
+        chosen = [one for one in candidates if self._is_wanted(one, stats)]
+        if not chosen and self._wanted.pids:
+            self._alone = _by_pid([pid for pid in self._wanted.pids if pid not in self.denied], stats)
+        jobs = sorted({one.job for one in chosen})
+        if len(jobs) > 1:
+            raise _several(jobs, chosen)
+        if not jobs and not self._alone:
+            raise self._nothing(candidates)
+        self._job = jobs[0] if jobs else None
+        return [one.found for one in candidates if one.job == self._job] or list(self._alone.values())
+
+    @property
+    def name(self) -> str:
+        """What to call the job."""
+        return self._job or f"pid-{min(self._alone, default=0)}"
+
+    def find(self, known: Collection[int]) -> list[Found]:
+        """Ranks of the job and their loader workers that are not in `known`."""
+        stats = read_stats()
+        ranks = [one.found for one in self._candidates(stats, known) if one.job == self._job]
+        ranks += [found for pid, found in self._alone.items() if pid in stats]
+        news = [found for found in ranks if found.pid not in known]
+        self._ranks.update({found.pid: found.rank for found in ranks})
+        return news + [
+            Found(
+                pid, stat.start_ticks, stat.parent, self._ranks[stat.parent], UNKNOWN, 0, Role.LOADER_WORKER
+            )
+            for pid, stat in stats.items()
+            if stat.name == _LOADER_NAME and stat.parent in self._ranks and pid not in known
+        ]
+
+    # ------------------------------------------------------------ looking
+
+    def _candidates(self, stats: dict[int, Stat], known: Collection[int] = ()) -> list[Candidate]:
+        """Outermost Python processes with a rank; below a launcher that has one too, those that it started."""
+        found: dict[int, Candidate] = {}
+        for pid, stat in stats.items():
+            if pid == os.getpid() or (pid, stat.start_ticks) in self._not_ours or stat.state in "ZX":
+                continue
+            one = self._candidate(pid, stat)
+            if one is not None:
+                found[pid] = one
+            elif pid not in self.denied:
+                self._not_ours.add((pid, stat.start_ticks))
+        kept = []
+        for pid, one in found.items():
+            above = [found[up] for up in _ancestors(pid, stats) if up in found]
+            below = any(pid in _ancestors(other, stats) and found[other].told < one.told for other in found)
+            if not below and not any(other.told <= one.told for other in above):
+                kept.append(one)
+        return sorted(kept, key=lambda one: (one.job, one.found.rank))
+
+    def _candidate(self, pid: int, stat: Stat) -> Candidate | None:
+        command = read_cmdline(pid)
+        if not command or is_helper(command) or not _is_python(command, stat) or stat.name == _LOADER_NAME:
+            return None
+        environ = self._read_environ(pid)
+        if not environ:
+            self.denied[pid] = why_not(pid) or f"the environment of pid {pid} is empty"
+            return None
+        for told, (rank_name, world_name) in enumerate(_TOLD):
+            rank = _number(environ.get(rank_name))
+            if rank >= 0:
+                restart = max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT")))
+                world = _number(environ.get(world_name))
+                found = Found(pid, stat.start_ticks, stat.parent, rank, world, restart)
+                return Candidate(found, told, _job_of(environ, stat), " ".join(command))
+        return None
+
+    def _is_wanted(self, one: Candidate, stats: dict[int, Stat]) -> bool:
+        if self._wanted.pids:
+            return bool({one.found.pid, *_ancestors(one.found.pid, stats)} & set(self._wanted.pids))
+        return not self._wanted.match or re.search(self._wanted.match, one.command) is not None
+
+    def _nothing(self, candidates: list[Candidate]) -> UsageError | HostError:
+        if self._wanted.pids:
+            refused = [self.denied[pid] for pid in self._wanted.pids if pid in self.denied]
+            if refused:
+                return HostError(
+                    "; ".join(refused), hint="Run `ddetect doctor` to see what works on this host."
+                )
+            pids = ", ".join(map(str, self._wanted.pids))
+            return UsageError(f"no Python process is or descends from pid {pids}", hint=_HINT)
+        if self._wanted.match and candidates:
+            shown = "; ".join(_words([one]) for one in candidates[:_SHOWN])
+            return UsageError(f"no rank's command line matches {self._wanted.match!r}; there are: {shown}")
+        denied = ""
+        if self.denied:
+            several = (
+                f"{len(self.denied)} could not be asked" if len(self.denied) > 1 else "one could not be asked"
+            )
+            denied = f"; {several}: {next(iter(self.denied.values()))}"
+        return UsageError(
+            f"there is no job to attach to: no Python process here was given a rank{denied}", _HINT
+        )
+
+
+_HINT = (
+    "Name the process: ddetect attach --pid PID (a rank, its launcher, or a training program without ranks)."
+)
+
+
+def _several(jobs: list[str], chosen: list[Candidate]) -> UsageError:
+    lines = [_words([one for one in chosen if one.job == job]) for job in jobs[:_SHOWN]]
+    more = f"; and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
+    return UsageError(
+        f"there are {len(jobs)} jobs here: {'; '.join(lines)}{more}",
+        hint="Choose one: ddetect attach --pid PID (any of its ranks), or --match REGEX.",
+    )
+
+
+def _words(ranks: list[Candidate]) -> str:
+    pids = ",".join(str(one.found.pid) for one in ranks[:_SHOWN])
+    return f"pid {pids} ({ranks[0].command[-60:]})"
+
+
+def read_stats() -> dict[int, Stat]:
+    """Every process there is."""
+    return {pid: stat for pid in read_pids() if (stat := read_stat(pid)) is not None}
+
+
+def _by_pid(pids: Iterable[int], stats: dict[int, Stat]) -> dict[int, Found]:
+    """Python processes that nobody gave a rank: numbered in the order in which they were chosen."""
+    python = [pid for pid in pids if pid in stats and _is_python(read_cmdline(pid), stats[pid])]
+    return {
+        pid: Found(pid, stats[pid].start_ticks, stats[pid].parent, rank, len(python), 0)
+        for rank, pid in enumerate(python)
+    }
+
+
+def _is_python(command: tuple[str, ...], stat: Stat) -> bool:
+    program = os.path.basename(command[0]).lower() if command else ""
+    return "python" in program or "python" in stat.name.lower()
+
+
+def _job_of(environ: dict[str, str], stat: Stat) -> str:
+    """What the ranks of one job have in common, and those of another do not."""
+    run_id = environ.get("TORCHELASTIC_RUN_ID", "none")
+    if run_id != "none":
+        return run_id
+    for name in ("SLURM_JOB_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"):
+        if environ.get(name):
+            return environ[name] + "." + environ.get("SLURM_STEP_ID", "0")
+    if environ.get("MASTER_PORT"):
+        return f"{environ.get('MASTER_ADDR', '')}:{environ['MASTER_PORT']}"
+    return f"pid-{stat.parent}"
+
+
+def _ancestors(pid: int, stats: dict[int, Stat]) -> list[int]:
+    found: list[int] = []
+    while pid in stats and len(found) < 64:
+        pid = stats[pid].parent
+        found.append(pid)
+    return found
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdigit() else UNKNOWN

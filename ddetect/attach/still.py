@@ -1,0 +1,65 @@
+"""Who has moved since when, from looks alone: nobody counts steps in a job without a probe.
+
+Enters: one Sample after another with its time. Leaves: the age of each rank's last sign of life. A sign of life is
+another function in the stack, bytes that moved, a child that came or went. CPU time is none, and neither is another
+line of the same function. Pure. Never here: limits, verdicts, clocks.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ddetect.correlate.classify import classify
+from ddetect.correlate.kinds import Kind
+from ddetect.correlate.motion import BYTES_MOVE, changes
+from ddetect.correlate.signatures import default_signatures
+from ddetect.model import UNKNOWN, Role, Sample
+
+IO_NOISE_BYTES = 2048
+"""Less than this between two looks is a log line or a heartbeat. Small models send little: do not miss a step."""
+
+
+class Stillness:
+    """Compares each look with the one before."""
+
+    def __init__(self) -> None:
+        self._last: Sample | None = None
+        self._moved_at: dict[int, float] = {}
+        self.looks = 0
+        self.why: dict[int, str] = {}  # what moved last, per rank
+
+    def see(self, sample: Sample, now: float) -> None:
+        """Take one look."""
+        before, self._last = self._last, sample
+        self.looks += 1
+        if before is None:
+            return
+        ranks = np.unique(sample.rank[sample.rank >= 0])
+        found = changes(before, sample, ranks, io_noise_bytes=IO_NOISE_BYTES)
+        # Ranks that join poll the store, hundreds of times a second: that is waiting, and its bytes are no motion.
+        found.get(BYTES_MOVE, set()).difference_update(_joining(sample))
+        for rank in ranks.tolist():
+            if _children(before, rank) != _children(sample, rank):
+                found.setdefault("its child processes change", set()).add(rank)
+        for what, moved in found.items():
+            for rank in moved:
+                self._moved_at[rank] = now
+                self.why[rank] = what
+
+    def age_s(self, rank: int, now: float) -> float:
+        """Seconds since this rank was last seen to move; infinite if never."""
+        return now - self._moved_at[rank] if rank in self._moved_at else math.inf
+
+
+def _joining(sample: Sample) -> set[int]:
+    signatures = default_signatures()
+    joins = [classify(sighting, signatures).kind is Kind.RENDEZVOUS for sighting in sample.sightings]
+    rows = np.flatnonzero(sample.role == Role.RANK)
+    return {int(sample.rank[row]) for row in rows if joins[int(sample.sighting[row])]}
+
+
+def _children(sample: Sample, rank: int) -> set[int]:
+    rows = (sample.rank == rank) & (sample.role != Role.RANK) & (sample.pid != UNKNOWN)
+    return set(sample.pid[rows].tolist())

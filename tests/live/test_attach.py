@@ -1,0 +1,76 @@
+"""`ddetect attach` to jobs that torchrun started alone: the truth without a probe, no alarm about a healthy one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddetect.scenarios.catalogue import SCENARIOS, Params
+from tests.live.alone import family, running_alone
+
+pytestmark = pytest.mark.live
+
+PARAMS = Params(rank=1, world_size=3, at=20, step_ms=30)
+TIMEOUT_S = 100.0
+
+
+def attach(pid: int, out: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ddetect", "attach", "--pid", str(pid), "--out", str(out), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_ranks(pid: int, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while len(family(pid)) <= count and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def confirmed(out: Path) -> list[dict[str, Any]]:
+    told = [json.loads(path.read_text()) for path in sorted(out.glob("incident-*/verdict.json"))]
+    return [verdict for verdict in told if verdict.get("confirmed_at_unix_ns")]
+
+
+@pytest.mark.parametrize("name", ["data_worker_stuck", "user_sleep", "sigstop"])
+def test_job_started_alone_gets_the_verdict_that_is_its_truth(name: str, tmp_path: Path) -> None:
+    """Attached to while it still trains; the alarm names cause, rank and line, and ctrl-C leaves the job alive."""
+    scenario = SCENARIOS[name]
+    with running_alone(scenario, PARAMS) as job:
+        wait_for_ranks(job.pid, PARAMS.world_size)
+        watcher = attach(job.pid, tmp_path, "--patience", "6")
+        deadline = time.monotonic() + TIMEOUT_S
+        while not confirmed(tmp_path) and watcher.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.3)
+        watcher.send_signal(signal.SIGINT)
+        report, news = watcher.communicate(timeout=20)
+        alive = job.poll() is None
+
+    (verdict,) = confirmed(tmp_path) or pytest.fail(report + news)
+    ranks = [culprit["rank"] for culprit in verdict["culprits"]]
+    assert (verdict["cause"], ranks) == (scenario.cause.value if scenario.cause else None, [1]), report + news
+    assert verdict["culprits"][0]["where"]["function"] == scenario.function
+    assert (watcher.returncode, alive) == (3, True), news
+    assert verdict["summary"] in report
+
+
+def test_healthy_job_is_watched_to_its_end_without_an_alarm(tmp_path: Path) -> None:
+    """Slow evaluations, a slow checkpoint, loader workers: suspicions at most."""
+    params = Params(rank=1, world_size=2, at=0, step_ms=50, extra=("--steps", "80"))
+    with running_alone(SCENARIOS["healthy"], params) as job:
+        wait_for_ranks(job.pid, params.world_size)
+        watcher = attach(job.pid, tmp_path, "--patience", "20")
+        report, news = watcher.communicate(timeout=TIMEOUT_S)
+
+    assert (watcher.returncode, report) == (0, ""), report + news
+    assert "the job has ended" in news
+    assert not confirmed(tmp_path)

@@ -1,0 +1,133 @@
+"""Ranks come from the environment that their launcher gave them; one job at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+
+import pytest
+
+from ddetect.attach.find import JobScan, Wanted
+from ddetect.errors import HostError, UsageError
+from ddetect.model import Role
+from tests.unit.stacks.targets import running, until
+
+WAITS = "import sys; print('ready', flush=True); sys.stdin.readline()"
+NAMED = """
+import ctypes, os, sys
+if os.fork() == 0:
+    ctypes.CDLL(None).prctl(15, b"pt_data_worker")
+    ctypes.CDLL(None).prctl(1, 9)
+    print("ready", flush=True)
+sys.stdin.readline()
+"""
+NO_RANK = {"RANK": "", "SLURM_PROCID": "", "OMPI_COMM_WORLD_RANK": "", "PMI_RANK": "", "MASTER_PORT": ""}
+
+
+@contextlib.contextmanager
+def job(name, count, code=WAITS, **more):
+    """Processes that torchrun could have started."""
+    with contextlib.ExitStack() as stack:
+        shared = {"TORCHELASTIC_RUN_ID": name, "WORLD_SIZE": str(count), **more}
+        yield [
+            stack.enter_context(running(code, name, env={**NO_RANK, **shared, "RANK": str(rank)})).pid
+            for rank in range(count)
+        ]
+
+
+def test_ranks_of_a_torchrun_job_are_found_by_their_command_line():
+    """RANK and WORLD_SIZE tell who they are."""
+    name = uuid.uuid4().hex
+    with job(name, 3) as pids:
+        found = JobScan(Wanted(match=name)).choose()
+
+    assert [(one.rank, one.world_size, one.pid) for one in found] == list(
+        zip(range(3), [3] * 3, pids, strict=True)
+    )
+
+
+def test_one_rank_stands_for_its_job():
+    """Alone it would explain nothing."""
+    with job(uuid.uuid4().hex, 3) as pids:
+        found = JobScan(Wanted(pids=(pids[1],))).choose()
+
+    assert [one.pid for one in found] == pids
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_NAMESPACE": "n"},
+        {"SLURM_PROCID": "2", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "77"},
+    ],
+    ids=["mpi", "slurm"],
+)
+def test_ranks_of_other_launchers_are_found(told):
+    """Open MPI and Slurm say it in their own words."""
+    with running(WAITS, env={**NO_RANK, **told}) as child:
+        (found,) = JobScan(Wanted(pids=(child.pid,))).choose()
+
+    assert (found.rank, found.world_size) == (2, 4)
+
+
+def test_python_program_without_a_rank_is_taken_as_one():
+    """Whoever names a pid means that process."""
+    with running(WAITS, env=NO_RANK) as child:
+        (found,) = JobScan(Wanted(pids=(child.pid,))).choose()
+
+    assert (found.pid, found.rank, found.world_size) == (child.pid, 0, 1)
+
+
+def test_two_jobs_are_not_mixed():
+    """The user has to say which."""
+    common = uuid.uuid4().hex
+    with (
+        job(common + "-a", 1) as first,
+        job(common + "-b", 1) as second,
+        pytest.raises(UsageError, match="there are 2 jobs here") as caught,
+    ):
+        JobScan(Wanted(match=common)).choose()
+
+    assert all(str(pid) in str(caught.value) for pid in (*first, *second))
+    assert "--pid" in caught.value.hint
+
+
+def test_no_job_is_a_sentence():
+    """Nothing to attach to: usage, exit code 2."""
+    with pytest.raises(UsageError) as caught:
+        JobScan(Wanted(match=uuid.uuid4().hex)).choose()
+
+    assert caught.value.exit_code == 2
+
+
+def test_pid_that_is_gone_is_a_sentence():
+    """It names the pid."""
+    with pytest.raises(UsageError, match="no Python process is or descends from pid 4194304"):
+        JobScan(Wanted(pids=(4194304,))).choose()
+
+
+def test_process_that_may_not_be_read_gives_reason_and_remedy():
+    """Its environment is another user's: no rank is guessed."""
+    with running(WAITS, env=NO_RANK) as child:
+        scan = JobScan(Wanted(pids=(child.pid,)), read_environ=lambda _pid: {})
+        with pytest.raises(HostError, match=f"pid {child.pid}"):
+            scan.choose()
+
+
+def test_loader_workers_are_found_by_the_name_that_torch_gives_them():
+    """They belong to the rank that started them."""
+    with job(uuid.uuid4().hex, 1, NAMED) as (pid,):
+        scan = JobScan(Wanted(pids=(pid,)))
+        scan.choose()
+        until(lambda: len(scan.find(())) == 2)
+        rank, worker = scan.find(())
+
+    assert (rank.role, rank.pid) == (Role.RANK, pid)
+    assert (worker.role, worker.parent, worker.rank) == (Role.LOADER_WORKER, pid, 0)
+
+
+def test_we_never_attach_to_ourselves():
+    """A rank's environment may have been given to ddetect too."""
+    with pytest.raises(UsageError):
+        JobScan(Wanted(match=f"^no such {os.getpid()}")).choose()

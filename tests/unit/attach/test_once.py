@@ -1,0 +1,45 @@
+"""Three looks at a working job are not a hang."""
+
+from __future__ import annotations
+
+from ddetect.attach.once import unless_moving
+from ddetect.attach.still import Stillness
+from ddetect.correlate.judge import judge
+from ddetect.model import Status
+from tests.unit.correlate.scenes import scene
+
+
+def moving(*ranks):
+    still = Stillness()
+    still.why = dict.fromkeys(ranks, "the stack changes")
+    return still
+
+
+STUCK = scene(all_reduce=[0, 1, 3], asleep=[2])
+
+
+def test_hang_of_ranks_that_stand_still_is_said():
+    """Nobody moved: the verdict stands."""
+    verdict = judge(STUCK)
+
+    assert unless_moving(verdict, moving(), STUCK) is verdict
+
+
+def test_culprit_that_moves_makes_it_healthy():
+    """It was met between two steps."""
+    verdict = unless_moving(judge(STUCK), moving(2), STUCK)
+
+    assert (verdict.status, verdict.culprits) == (Status.HEALTHY, ())
+    assert "the stack changes on rank 2" in verdict.summary
+
+
+def test_waiting_ranks_that_move_make_it_healthy():
+    """Whoever waits and moves does not wait any more."""
+    assert unless_moving(judge(STUCK), moving(0), STUCK).status is Status.HEALTHY
+
+
+def test_stopped_process_is_said_whatever_moves():
+    """The kernel's word needs no second look."""
+    stopped = scene(all_reduce=[0, 1, 3], stopped=[2])
+
+    assert unless_moving(judge(stopped), moving(0, 1), stopped).status is Status.HANG
