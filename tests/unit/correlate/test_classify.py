@@ -127,7 +127,7 @@ def test_posture_comes_from_the_kernel(values, posture):
         (f"{SITE}/torch/nn/modules/module.py", False),
         (f"{SITE}/numpy/core/numeric.py", False),
         ("/usr/lib/python3.11/threading.py", False),
-        ("/root/.pyenv/versions/3.12.1/lib/python3.12/queue.py", False),
+        ("/home/me/.pyenv/versions/3.12.1/lib/python3.12/queue.py", False),
         ("<frozen runpy>", False),
         ("<stdin>", True),
         ("threading.py", False),
