@@ -64,7 +64,7 @@ def _wait_until_stepping(ranks: int, timeout_s: float = 120.0) -> None:
         )
         if asked.stdout:
             lanes = json.loads(asked.stdout)["ranks"]
-            if len(lanes) == ranks and all(lane["step"] > 20 for lane in lanes):
+            if len(lanes) == ranks and all((lane["step"] or 0) > 20 for lane in lanes):
                 return
         time.sleep(1.0)
     raise TimeoutError("the ranks did not start to step")
