@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from ddetect.coordinator.events import Ask, Ending, Heard, Lost, Record, Tick
+from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.state import Job
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
@@ -134,6 +135,15 @@ def test_stall_of_a_learned_job_is_suspected_within_five_seconds():
     assert len(record.snapshot.samples) == 3
     assert record.incident.stalled_for_s <= 5
     assert not record.alarm
+
+
+def test_slow_start_does_not_make_the_steps_look_slow():
+    """Ten seconds of imports before the second step say nothing of how long a step takes."""
+    patience = Patience(Settings())
+    for steps, at in ((0, 100.0), (2, 110.0), (22, 111.0)):
+        patience.pace(steps, at)
+
+    assert patience.step_s == pytest.approx(0.05)
 
 
 def test_time_cause_is_confirmed_only_after_patience():
