@@ -35,7 +35,10 @@ class Patience:
     def pace(self, steps: int, at: float) -> None:
         """Note how many steps were done when; beats of the same second count once."""
         if self._paced is None or steps < self._paced[0] or not self._paced[0]:
-            self._paced = (steps, at)  # from the first step on: how long the start took says nothing of a step
+            self._paced = (
+                steps,
+                at,
+            )  # from the first step on: how long the start took says nothing of a step
         elif steps > self._paced[0] and at - self._paced[1] >= 1.0:
             newest = (at - self._paced[1]) / (steps - self._paced[0])
             self.step_s = newest if not self.step_s else 0.8 * self.step_s + 0.2 * newest
