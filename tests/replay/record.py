@@ -1,8 +1,8 @@
 """Keep snapshots of live runs for replay: `python -m tests.replay.record NAME=INCIDENT_FOLDER [NAME=FILE.ddsnap ...]`.
 
 Enters: snapshots as `ddetect launch` or `ddetect attach` wrote them. Leaves: `recorded/NAME.ddsnap` without a path or
-name of the machine, and its line in `truth.json`: what the scenario's truth says for the rank that was struck.
-Never here: judging whether the verdict is right; `test_replay.py` does that every time.
+name of the machine, and its line in `truth.json`: the culprits, TAKEN FROM THE VERDICT of that run. So record only runs
+that the live harness has compared with the scenario's truth; status, cause and line are held against it at every replay.
 """
 
 from __future__ import annotations
