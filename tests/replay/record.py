@@ -2,7 +2,7 @@
 
 Enters: snapshots as `ddetect launch` or `ddetect attach` wrote them. Leaves: `recorded/NAME.ddsnap` without a path or
 name of the machine, and its line in `truth.json`: the culprits, TAKEN FROM THE VERDICT of that run. So record only runs
-that the live harness has compared with the scenario's truth; status, cause and line are held against it at every replay.
+that the live harness has compared with the scenario's truth; status, cause and line are held against it each time.
 """
 
 from __future__ import annotations
