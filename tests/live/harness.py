@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,12 +78,21 @@ def run_scenario(
     timeout_s: float = 120.0,
     extra: tuple[str, ...] = (),
     launch_options: tuple[str, ...] = (),
+    keep: Path | None = None,
+    on_start: Callable[[int], object] = lambda pid: None,
 ) -> Result:
     """Run one scenario until its verdict has the wanted stage (or until the job ends), then end it."""
     params = Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
     job = command(SCENARIOS[name], params)
     return run_job(
-        job, params, patience=patience, until=until, timeout_s=timeout_s, launch_options=launch_options
+        job,
+        params,
+        patience=patience,
+        until=until,
+        timeout_s=timeout_s,
+        launch_options=launch_options,
+        keep=keep,
+        on_start=on_start,
     )
 
 
@@ -95,11 +104,16 @@ def run_job(
     until: Until,
     timeout_s: float,
     launch_options: tuple[str, ...] = (),
+    keep: Path | None = None,
+    on_start: Callable[[int], object] = lambda pid: None,
 ) -> Result:
-    """Run any command line under `ddetect launch` in the same way."""
-    with _adopted_orphans(), _folder() as folder:
+    """Run any command line under `ddetect launch` in the same way.
+
+    `keep`: where the wanted incident's folder is copied, as it is when it comes. `on_start` hears the launcher's pid.
+    """
+    with adopted_orphans(), short_folder() as folder:
         run_base, out = folder / "run", folder / "out"
-        spared = frozenset(child.pid for child in psutil.Process().children(recursive=True))
+        spared = descendants()
         run_base.mkdir()
         options = ["--out", str(out), "--patience", str(patience), *launch_options]
         with open(folder / "stdout", "wb") as stdout, open(folder / "stderr", "wb") as stderr:
@@ -112,12 +126,16 @@ def run_job(
                 start_new_session=True,
             )
         try:
+            on_start(launcher.pid)
             problem = _wait(launcher, out, until, timeout_s)
             seen = f"{problem}\n{_describe(folder)}" if problem else ""
             wanted = _wanted(out, until)  # read now: ending the job may add to what is said
             report = _text(wanted[0].with_name("report.txt")) if wanted else ""
+            if keep and wanted:
+                shutil.copytree(wanted[0].parent, keep, dirs_exist_ok=True)
         finally:
-            leftovers = _end(launcher, run_base, spared)
+            # A launcher that had to be killed could not tidy up: that is one finding, not two.
+            leftovers = end_all(launcher, spared) or [str(path) for path in run_base.glob("*/*")]
         if seen:
             raise ScenarioFailed(seen)
         if leftovers:
@@ -174,7 +192,7 @@ def _environment(run_base: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _adopted_orphans() -> Iterator[None]:
+def adopted_orphans() -> Iterator[None]:
     """While this lasts, whatever loses its parent becomes ours and can be found."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -185,7 +203,7 @@ def _adopted_orphans() -> Iterator[None]:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def short_folder() -> Iterator[Path]:
     """A short path in memory: unix sockets must fit into 107 characters."""
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="ddt-", dir=base))
@@ -195,8 +213,8 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end(launcher: subprocess.Popen[bytes], run_base: Path, spared: frozenset[int]) -> list[str]:
-    """End the job as a user would, then by force; what had to be forced, or stayed on disk, is returned."""
+def end_all(launcher: subprocess.Popen[bytes], spared: frozenset[int]) -> list[str]:
+    """End the job as a user would, then by force; what had to be forced is returned."""
     if launcher.poll() is None:
         launcher.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
@@ -216,8 +234,12 @@ def _end(launcher: subprocess.Popen[bytes], run_base: Path, spared: frozenset[in
     _reap_adopted(launcher.pid, spared)
     if launcher.stdin:
         launcher.stdin.close()
-    # A launcher that had to be killed could not tidy up: that is one finding, not two.
-    return leftovers or [str(path) for path in run_base.glob("*/*")]
+    return leftovers
+
+
+def descendants() -> frozenset[int]:
+    """The processes below this one."""
+    return frozenset(child.pid for child in psutil.Process().children(recursive=True))
 
 
 def _children(spared: frozenset[int]) -> list[psutil.Process]:

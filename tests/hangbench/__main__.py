@@ -1,0 +1,131 @@
+"""`make hangbench`: scenarios with a known truth under ddetect and under the tools that people use today.
+
+Enters: scenarios, tools, seeds. Leaves: a line per run as it ends, and in --out: results.json, table.md, and what each
+tool kept. Never here: torch; a process that outlives the bench.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from ddetect.model import Status
+from ddetect.scenarios.catalogue import SCENARIOS
+from tests.hangbench.table import results_json, table_markdown
+from tests.hangbench.tools.all import TOOLS
+
+GIVE_UP_S = 300.0
+EPILOG = """\
+scenarios: names, patterns such as 'mismatch_*', or `causes` (one per cause), `hanging`, `healthy`, `all` (the default)
+examples:
+  python -m tests.hangbench causes healthy --tools launch,attach
+  python -m tests.hangbench all --tools launch,attach --seeds 1,2,3 --lanes 3 --out hangbench-out"""
+
+
+def chosen(words: list[str]) -> list[str]:
+    """The scenarios that the words on the command line mean, in the catalogue's order."""
+    names = set[str]()
+    for word in words:
+        found = {
+            name
+            for name, scenario in SCENARIOS.items()
+            if word == "all"
+            or (word == "causes" and scenario.every_time and scenario.status is not Status.HEALTHY)
+            or (word == "hanging" and scenario.status is not Status.HEALTHY)
+            or (word == "healthy" and scenario.status is Status.HEALTHY)
+            or fnmatch.fnmatchcase(name, word)
+        }
+        if not found:
+            raise SystemExit(f"no scenario is called {word!r}; there are: {', '.join(SCENARIOS)}")
+        names |= found
+    return [name for name in SCENARIOS if name in names]
+
+
+def run_one(name: str, tool: str, seed: str, out: Path) -> dict[str, Any]:
+    """One run in a process of its own; all that it started is ended if it takes too long."""
+    folder = out / f"seed-{seed}" / f"{name}.{tool}"
+    command = [sys.executable, "-m", "tests.hangbench.one", name, tool, seed, str(folder)]
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    try:
+        child.wait(GIVE_UP_S)
+    except subprocess.TimeoutExpired:
+        for process in [*psutil.Process(child.pid).children(recursive=True), psutil.Process(child.pid)]:
+            try:
+                process.kill()
+            except psutil.Error:
+                pass  # it ended by itself
+        child.wait()
+    path = folder / "score.json"
+    if not path.exists():
+        raise SystemExit(f"{name} under {tool} left no score (exit code {child.returncode})")
+    told: dict[str, Any] = json.loads(path.read_text())
+    return told
+
+
+def line(told: dict[str, Any]) -> str:
+    """One run for the eye."""
+    outcome = told["outcome"]
+    mark = "right" if told["right"] else ("cannot" if outcome["cannot"] else "WRONG")
+    times = " ".join(
+        f"{told[key]:5.1f}" if told[key] is not None else "    -"
+        for key in ("seconds_to_name", "seconds_to_alarm")
+    )
+    said = ""
+    if not told["right"]:
+        answer = f"{outcome['status']}/{outcome['cause']} {outcome['culprits']}, is {told['truth']}"
+        said = f" | {told['params']} {answer}: {(outcome['cannot'] or outcome['says'])[:300]!r}"
+    return f"{told['tool']:<8} {told['scenario']:<26} seed {told['seed']:<4} {mark:<6} {times}{said}"
+
+
+def main() -> int:
+    """Run, print, write."""
+    parser = argparse.ArgumentParser(
+        prog="hangbench", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scenarios", nargs="*", default=["all"])
+    parser.add_argument("--tools", default=",".join(TOOLS), help="default: %(default)s")
+    parser.add_argument("--seeds", default="1", help="one full run for each (default: %(default)s)")
+    parser.add_argument("--lanes", type=int, default=1, help="jobs at a time (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("hangbench-out"))
+    args = parser.parse_args()
+    tools, seeds, names = args.tools.split(","), args.seeds.split(","), chosen(args.scenarios)
+    if unknown := [tool for tool in tools if tool not in TOOLS]:
+        raise SystemExit(f"no tool is called {unknown[0]!r}; there are: {', '.join(TOOLS)}")
+    runs = [(name, tool, seed) for seed in seeds for name in names for tool in tools]
+    began, printing, told = time.monotonic(), threading.Lock(), list[dict[str, Any]]()
+
+    def do(run: tuple[str, str, str]) -> None:
+        result = run_one(*run, args.out)
+        with printing:
+            told.append(result)
+            print(f"{len(told)}/{len(runs)} {line(result)}", flush=True)
+
+    with ThreadPoolExecutor(args.lanes) as lanes:
+        list(lanes.map(do, runs))
+    told.sort(key=lambda one: runs.index((one["scenario"], one["tool"], one["seed"])))
+    how = f"python -m tests.hangbench {' '.join(sys.argv[1:])}".strip()
+    used = {tool: TOOLS[tool] for tool in tools}
+    (args.out / "results.json").write_text(results_json(how, used, told))
+    table = table_markdown(how, used, told)
+    (args.out / "table.md").write_text(table)
+    print(
+        f"\n{table}\n{len(runs)} runs in {(time.monotonic() - began) / 60:.0f} minutes; all of it is in {args.out}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+    sys.exit(main())

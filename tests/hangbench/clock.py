@@ -1,0 +1,91 @@
+"""When a job last moved, seen from outside by nobody's tool: the voluntary context switches of its ranks' main threads.
+
+A rank that steps sleeps, waits for its peers and wakes again many times a second; one that hangs does not. Enters: the
+pid of a launcher. Leaves: unix seconds, exact to about LOOK_EVERY_S. Never here: an opinion about who is at fault.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import psutil
+
+LOOK_EVERY_S = 0.2
+MOVES = 3  # switches between two looks; a poll of a queue every few seconds is not progress
+FIND_EVERY = 5  # looks between two searches for ranks
+
+
+class ProgressClock:
+    """Watches from a thread of its own until it is stopped."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._ranks: dict[int, int] = {}
+        self._switches: dict[int, int] = {}
+        self._over = threading.Event()
+        self.last_progress: float | None = None
+        self.ranks_seen = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._over.set()
+        self._thread.join()
+
+    def still_for(self) -> float:
+        """Seconds since the job last moved; 0 while it has never done so."""
+        return time.time() - self.last_progress if self.last_progress is not None else 0.0
+
+    def _run(self) -> None:
+        look = 0
+        while not self._over.wait(LOOK_EVERY_S):
+            if look % FIND_EVERY == 0:
+                self._ranks = _ranks_under(self._pid) or self._ranks
+                self.ranks_seen = max(self.ranks_seen, len(self._ranks))
+            look += 1
+            moved = [pid for pid in self._ranks if self._has_moved(pid)]
+            # A job moves together. One rank that moves alone polls, or is the one that everybody waits for.
+            if len(moved) >= min(2, max(self.ranks_seen, 1)):
+                self.last_progress = time.time()
+
+    def _has_moved(self, pid: int) -> bool:
+        try:
+            with open(f"/proc/{pid}/task/{pid}/status", "rb") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            return False
+        now = next(int(line.split()[1]) for line in lines if line.startswith(b"voluntary_ctxt_switches"))
+        before = self._switches.get(pid)
+        self._switches[pid] = now
+        return before is not None and now - before >= MOVES
+
+
+def _ranks_under(pid: int) -> dict[int, int]:
+    """pid -> rank of the rank processes below a launcher: whoever has RANK in its environment and a parent without."""
+    ranks: dict[int, int] = {}
+    try:
+        family = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return ranks
+    told = {process.pid: _rank_of(process.pid) for process in family}
+    for process in family:
+        rank = told[process.pid]
+        try:
+            if rank is not None and told.get(process.ppid()) is None:
+                ranks[process.pid] = rank
+        except psutil.Error:
+            pass  # it has ended
+    return ranks
+
+
+def _rank_of(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            entries = file.read().split(b"\0")
+    except OSError:
+        return None
+    return next(
+        (int(entry[5:]) for entry in entries if entry.startswith(b"RANK=") and entry[5:].isdigit()), None
+    )

@@ -1,0 +1,81 @@
+"""What a tool did about one run of one scenario, and what that is worth.
+
+Enters: a scenario's truth and a tool's `Outcome`. Leaves: a `Score`. Never here: I/O, torch, mercy for our own tool:
+a culprit is right if exactly the struck ranks are named, a cause if status and cause are those of the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ddetect.model import Status
+from ddetect.scenarios.catalogue import Params, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one tool said about one run. Times are unix seconds."""
+
+    alarm_at: float | None = None  # it raised its voice by itself, or (`asked`) answered when it was asked
+    named_at: float | None = (
+        None  # the first time that a culprit was on disk; tools that only alarm: the same
+    )
+    last_progress: float | None = None  # by the bench's own clock, not by any tool
+    culprits: tuple[int, ...] | None = None  # None: it names nobody
+    status: str | None = None
+    cause: str | None = None  # in ddetect's words, where the tool's own words mean the same
+    asked: bool = False  # the tool does not watch: the bench asked it once the job stood still
+    evidence: str = ""  # what is left for a person to read, in a few words
+    says: str = ""  # its own words, one line
+    cannot: str = ""  # why this tool cannot run this scenario, if so
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One cell of the table."""
+
+    tool: str
+    scenario: str
+    seed: str
+    params: dict[str, Any]
+    healthy: bool
+    truth: str
+    alarm: bool
+    seconds_to_name: float | None
+    seconds_to_alarm: float | None
+    right_culprit: bool
+    right_cause: bool
+    right: bool  # both; or, for a healthy job, silence
+    false_alarm: bool
+    outcome: dict[str, Any]
+
+
+def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Outcome) -> Score:
+    """Hold one outcome against the truth."""
+    healthy = scenario.status is Status.HEALTHY
+    cause = scenario.cause.value if scenario.cause else None
+    culprits = tuple(sorted(scenario.culprits(params)))
+    alarm = outcome.alarm_at is not None
+    right_culprit = alarm and not healthy and outcome.culprits == culprits
+    right_cause = alarm and not healthy and (outcome.status, outcome.cause) == (scenario.status.value, cause)
+    return Score(
+        tool=tool,
+        scenario=scenario.name,
+        seed=seed,
+        params=asdict(params),
+        healthy=healthy,
+        truth=f"{scenario.status.value}/{cause} {list(culprits)}",
+        alarm=alarm,
+        seconds_to_name=_seconds(outcome.named_at, outcome.last_progress),
+        seconds_to_alarm=_seconds(outcome.alarm_at, outcome.last_progress),
+        right_culprit=right_culprit,
+        right_cause=right_cause,
+        right=not alarm if healthy else right_culprit and right_cause,
+        false_alarm=healthy and alarm,
+        outcome=asdict(outcome),
+    )
+
+
+def _seconds(then: float | None, since: float | None) -> float | None:
+    return None if then is None or since is None else round(then - since, 2)

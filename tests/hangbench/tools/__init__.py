@@ -1,0 +1,1 @@
+"""The tools that are compared, each with its version and its settings."""

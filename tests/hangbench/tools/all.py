@@ -1,0 +1,11 @@
+"""Every tool by its short name, in the order of the table."""
+
+from __future__ import annotations
+
+from tests.hangbench.tools import ddetect_attach, ddetect_launch
+from tests.hangbench.tools.base import Tool
+
+TOOLS: dict[str, Tool] = {
+    "launch": ddetect_launch.TOOL,
+    "attach": ddetect_attach.TOOL,
+}
