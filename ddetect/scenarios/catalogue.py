@@ -66,6 +66,7 @@ class Scenario:
     index: Callable[[Params], int] | None = None  # of the loader worker at fault
     starts_itself: bool = False  # plays its own launcher: no torchrun
     own_network: bool = False
+    min_world: int = 2  # ranks that it takes; any rank may be struck, and a larger job changes nothing
     before_first_step: bool = False  # there is no progress before it: patience for start-up applies
     every_time: bool = False  # `make test` runs it live; the others run with DDETECT_ALL_SCENARIOS=1
 
@@ -154,7 +155,9 @@ _ALL = (
     Scenario("chain_of_groups", _HANG, Cause.USER_CODE, _TIME, "rebalance_experts"),
     Scenario("monitored_barrier", _HANG, Cause.USER_CODE, _TIME, "write_summary"),
     Scenario("group_not_made", _HANG, Cause.USER_CODE, _TIME, "plan_experts"),
-    Scenario("two_culprits", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", culprits=_struck_and_next),
+    Scenario(
+        "two_culprits", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", culprits=_struck_and_next, min_world=3
+    ),
     # what it does instead
     Scenario("input_left", _HANG, Cause.USER_CODE, _TIME, "confirm_overwrite"),
     Scenario("subprocess_run", _HANG, Cause.USER_CODE, _TIME, "sync_bucket"),

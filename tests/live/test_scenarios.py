@@ -28,7 +28,7 @@ HANGING = [
 def drawn(scenario: Scenario) -> Params:
     """Parameters that differ from scenario to scenario and never from run to run."""
     draw = random.Random(scenario.name)
-    world_size = draw.choice([4, 4, 4, 3])
+    world_size = max(draw.choice([4, 4, 4, 3]), scenario.min_world)
     return Params(
         rank=draw.randrange(world_size),
         world_size=world_size,

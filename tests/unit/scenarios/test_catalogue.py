@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddetect.model import Status
+from ddetect.model import Proof, Status
 from ddetect.scenarios.catalogue import FOLDER, SCENARIOS, Params, Scenario, command
 
 ALL = list(SCENARIOS.values())
@@ -71,6 +71,15 @@ def test_culprits_are_ranks_of_the_job_in_order(scenario: Scenario, world_size: 
         culprits = scenario.culprits(Params(rank=rank, world_size=world_size))
 
         assert list(culprits) == sorted(set(culprits) & set(range(world_size)))
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
+def test_smallest_job_leaves_a_rank_that_waits(scenario: Scenario) -> None:
+    """A culprit of a time cause is known by those who wait for it; ranks that only wait for each other need nobody."""
+    for rank in range(scenario.min_world):
+        culprits = scenario.culprits(Params(rank=rank, world_size=scenario.min_world))
+
+        assert scenario.proof is Proof.STRUCTURAL or len(culprits) < scenario.min_world
 
 
 def test_every_cause_of_the_suite_is_run_live_every_time() -> None:
