@@ -24,7 +24,7 @@ class ProgressClock:
         self._ranks: dict[int, int] = {}
         self._switches: dict[int, int] = {}
         self._over = threading.Event()
-        self.last_progress: float | None = None
+        self._moves: list[float] = []
         self.ranks_seen = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -34,9 +34,18 @@ class ProgressClock:
         self._over.set()
         self._thread.join()
 
+    @property
+    def last_progress(self) -> float | None:
+        """When the job last moved."""
+        return self._moves[-1] if self._moves else None
+
+    def last_before(self, moment: float) -> float | None:
+        """When it last moved before a moment: a job that is ended moves once more."""
+        return max((move for move in self._moves if move <= moment), default=None)
+
     def still_for(self) -> float:
         """Seconds since the job last moved; 0 while it has never done so."""
-        return time.time() - self.last_progress if self.last_progress is not None else 0.0
+        return time.time() - self._moves[-1] if self._moves else 0.0
 
     def _run(self) -> None:
         look = 0
@@ -48,7 +57,7 @@ class ProgressClock:
             moved = [pid for pid in self._ranks if self._has_moved(pid)]
             # A job moves together. One rank that moves alone polls, or is the one that everybody waits for.
             if len(moved) >= min(2, max(self.ranks_seen, 1)):
-                self.last_progress = time.time()
+                self._moves.append(time.time())
 
     def _has_moved(self, pid: int) -> bool:
         try:

@@ -85,7 +85,7 @@ def _watch(job: Job, params: Params, folder: Path) -> Outcome:
     return Outcome(
         alarm_at=last["confirmed_at_unix_ns"] / 1e9,
         named_at=last["judged_at_unix_ns"] / 1e9,
-        last_progress=job.clock.last_progress,
+        last_progress=job.clock.last_before(last["confirmed_at_unix_ns"] / 1e9),
         culprits=tuple(sorted({culprit["rank"] for culprit in last["culprits"]})),
         status=last["status"],
         cause=last["cause"],

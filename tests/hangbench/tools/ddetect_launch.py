@@ -43,12 +43,10 @@ def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
         return Outcome(alarm_at=alarms[-1]["confirmed_at_unix_ns"] / 1e9, says=alarms[-1]["summary"])
     verdict = seen.verdict
     alarm_at = verdict["confirmed_at_unix_ns"] / 1e9
-    # The clock runs on while the job is ended: what it saw after the alarm was no progress.
-    progress = min(filter(None, (clocks[0].last_progress, alarm_at)))
     return Outcome(
         alarm_at=alarm_at,
         named_at=verdict["judged_at_unix_ns"] / 1e9,
-        last_progress=progress,
+        last_progress=clocks[0].last_before(alarm_at),
         culprits=seen.culprit_ranks,
         status=verdict["status"],
         cause=verdict["cause"],
