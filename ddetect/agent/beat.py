@@ -8,6 +8,7 @@ Never here: stacks, anything that could wait.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -36,27 +37,33 @@ class Recorder:
         self._cpu_s = cpu_s
         self._counts: dict[tuple[int, int], int] = {}
         self._moved_ns: dict[tuple[int, int], int] = {}
+        self._asked_ns: dict[tuple[int, int], int] = {}
         self._poll_at_ns = 0
         self._asking = False
 
-    def poll(self, members: list[Member], now_ns: int) -> None:
-        """Start asking these ranks, unless it is too early or the last round is not over."""
-        if not members or self._asking or now_ns < self._poll_at_ns:
+    def poll(self, ranks: list[tuple[Member, int]], now_ns: int) -> None:
+        """Start asking these ranks, unless it is too early or the last round is not over.
+
+        With each goes when its page last moved: what the page saw itself has a better time there than here.
+        """
+        if not ranks or self._asking or now_ns < self._poll_at_ns:
             return
         self._asking = True
-        self._pool.submit(self._round, members)
+        self._pool.submit(self._round, ranks)
 
-    def _round(self, members: list[Member]) -> None:
+    def _round(self, ranks: list[tuple[Member, int]]) -> None:
         began = self._cpu_s()
         try:
-            for member in members:
+            for member, page_moved_ns in ranks:
+                asked_ns = time.monotonic_ns()
                 told = self._flight.read(member).digest
                 if told is None:
                     continue
-                before = self._counts.get(member.key)
-                if before is not None and told.completed != before:
+                before, asked_before_ns = self._counts.get(member.key), self._asked_ns.get(member.key, 0)
+                if before is not None and told.completed != before and page_moved_ns < asked_before_ns:
                     self._moved_ns[member.key] = time.monotonic_ns()
                 self._counts[member.key] = told.completed
+                self._asked_ns[member.key] = asked_ns
         finally:
             pause_ns = int((self._cpu_s() - began) / _POLL_SHARE * 1e9)
             self._poll_at_ns = time.monotonic_ns() + max(_POLL_NS, pause_ns)
@@ -100,7 +107,11 @@ class BeatMaker:
         if changed:
             self._rows = rows
             self._version += 1
-        quiet = [member for member, page in told if page.joined and not page.steps and not member.gone]
+        quiet = [
+            (member, _moved_ns(page, now_ns))
+            for member, page in told
+            if page.joined and not page.steps and not member.gone
+        ]
         self._recorder.poll(quiet, now_ns)
         return self._roster(rows), changed, NodeBeat(self._version, self._beats(told, now_ns))
 
@@ -149,3 +160,8 @@ class BeatMaker:
             if not member.gone:
                 total[member.rank] = total.get(member.rank, 0) + max(0, read_io_bytes(member.pid))
         return total
+
+
+def _moved_ns(page: Told, now_ns: int) -> int:
+    """When the page last moved; 0 if it never did."""
+    return 0 if math.isinf(page.activity_age_s) else now_ns - int(page.activity_age_s * 1e9)

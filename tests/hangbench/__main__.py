@@ -127,5 +127,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+    # The runs hear of it (`one` asks the kernel for a signal when its parent ends) and end their jobs themselves.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: os._exit(128 + number))
     sys.exit(main())
