@@ -23,7 +23,7 @@ import psutil
 
 from ddetect.model import Status
 from ddetect.scenarios.catalogue import SCENARIOS
-from tests.hangbench.table import results_json, table_markdown
+from tests.hangbench.table import results, table_markdown
 from tests.hangbench.tools.all import TOOLS
 
 GIVE_UP_S = 300.0
@@ -117,8 +117,9 @@ def main() -> int:
     told.sort(key=lambda one: runs.index((one["scenario"], one["tool"], one["seed"])))
     how = f"python -m tests.hangbench {' '.join(sys.argv[1:])}".strip()
     used = {tool: TOOLS[tool] for tool in tools}
-    (args.out / "results.json").write_text(results_json(how, used, told))
-    table = table_markdown(how, used, told)
+    run = results(how, used, told)
+    (args.out / "results.json").write_text(json.dumps(run, indent=1) + "\n")
+    table = table_markdown(run)
     (args.out / "table.md").write_text(table)
     print(
         f"\n{table}\n{len(runs)} runs in {(time.monotonic() - began) / 60:.0f} minutes; all of it is in {args.out}"

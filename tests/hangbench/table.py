@@ -1,11 +1,10 @@
-"""The comparison as people read it: one line per tool, and JSON with every run.
+"""The comparison as people read it: one line per tool; and as programs do, with every run.
 
-Enters: scores as dicts. Leaves: markdown and JSON text. Never here: I/O.
+Enters: scores as dicts. Leaves: results and their markdown. Never here: I/O.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import statistics
@@ -41,49 +40,45 @@ def summary(told: Iterable[Told]) -> dict[str, Any]:
     }
 
 
-def table_markdown(command: str, tools: Mapping[str, Tool], told: list[Told]) -> str:
+def results(command: str, tools: Mapping[str, Tool], told: list[Told]) -> dict[str, Any]:
+    """Everything about one run of the bench, for whoever wants to count again."""
+    return {
+        "command": command,
+        "machine": machine(),
+        "tools": {
+            name: {
+                "name": tool.name,
+                "version": tool.version(),
+                "settings": tool.settings,
+                **summary(one for one in told if one["tool"] == name),
+            }
+            for name, tool in tools.items()
+        },
+        "runs": told,
+    }
+
+
+def table_markdown(run: Mapping[str, Any]) -> str:
     """One line per tool, then how it was made."""
     rows = [
         "| tool | alarm | right rank | right cause | both right | seconds, median (worst) | evidence kept | "
         "false alarms |",
         "|---|---|---|---|---|---|---|---|",
+        *(_row(tool) for tool in run["tools"].values()),
     ]
-    for name, tool in tools.items():
-        s = summary(one for one in told if one["tool"] == name)
-        of = s["hanging"]
-        alarm = "has none: asked" if s["asked"] and not s["alarms"] else f"{s['alarms']}/{of}"
-        seconds = f"{s['median_s']} ({s['worst_s']})" if s["median_s"] is not None else "-"
-        share = f"{s['right_both'] / of:.0%} ({s['right_both']}/{of})" if of else "-"
-        false = f"{s['false_alarms']}/{s['healthy_could_run']}" if s["healthy_could_run"] else "-"
-        rows.append(
-            f"| {tool.name} {tool.version()} | {alarm} | {s['right_culprit']}/{of} | {s['right_cause']}/{of} | "
-            f"{share} | {seconds} | {s['evidence']}/{of} | {false} |"
-        )
-    settings = [f"- {tool.name} {tool.version()}: {tool.settings}." for tool in tools.values()]
-    return "\n".join([*rows, "", f"Made by `{command}`, {machine()}. Settings:", *settings, ""])
+    settings = [f"- {tool['name']} {tool['version']}: {tool['settings']}." for tool in run["tools"].values()]
+    return "\n".join([*rows, "", f"Made by `{run['command']}`, {run['machine']}. Settings:", *settings, ""])
 
 
-def results_json(command: str, tools: Mapping[str, Tool], told: list[Told]) -> str:
-    """Everything, for whoever wants to count again."""
+def _row(tool: Mapping[str, Any]) -> str:
+    of = tool["hanging"]
+    alarm = f"{tool['alarms']}/{of}" + (" when asked" if tool["asked"] else "")
+    seconds = f"{tool['median_s']} ({tool['worst_s']})" if tool["median_s"] is not None else "-"
+    both = f"{tool['right_both'] / of:.0%} ({tool['right_both']}/{of})" if of else "-"
+    false = f"{tool['false_alarms']}/{tool['healthy_could_run']}" if tool["healthy_could_run"] else "-"
     return (
-        json.dumps(
-            {
-                "command": command,
-                "machine": machine(),
-                "tools": {
-                    name: {
-                        "name": tool.name,
-                        "version": tool.version(),
-                        "settings": tool.settings,
-                        **summary(one for one in told if one["tool"] == name),
-                    }
-                    for name, tool in tools.items()
-                },
-                "runs": told,
-            },
-            indent=1,
-        )
-        + "\n"
+        f"| {tool['name']} {tool['version']} | {alarm} | {tool['right_culprit']}/{of} | "
+        f"{tool['right_cause']}/{of} | {both} | {seconds} | {tool['evidence']}/{of} | {false} |"
     )
 
 
