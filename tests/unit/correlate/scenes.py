@@ -502,3 +502,29 @@ def without_page(snapshot: Snapshot, rank: int) -> Snapshot:
     columns["has_page"] = np.where(row, 0, columns["has_page"])
     columns["phase"] = np.where(row, Phase.OTHER, columns["phase"])
     return replace(snapshot, beats=Beats(**columns))
+
+
+def relabel(snapshot: Snapshot, order: list[int]) -> Snapshot:
+    """Rename rank r to order[r] everywhere a rank is written."""
+    to = np.array(order)
+
+    def renamed(table, *names: str):
+        columns = {name: getattr(table, name) for name in table.__dataclass_fields__}
+        for name in names:
+            column = columns[name]
+            columns[name] = np.where(column >= 0, to[np.maximum(column, 0)], column)
+        return type(table)(**columns)
+
+    signatures = tuple(replace(s, root=order[s.root] if s.root >= 0 else s.root) for s in snapshot.signatures)
+    groups = tuple(replace(g, members=tuple(sorted(order[m] for m in g.members))) for g in snapshot.groups)
+    return replace(
+        snapshot,
+        roster=renamed(snapshot.roster, "rank"),
+        samples=tuple(renamed(s, "rank") for s in snapshot.samples),
+        progress=renamed(snapshot.progress, "rank"),
+        ops=renamed(snapshot.ops, "rank"),
+        p2p=renamed(snapshot.p2p, "rank", "peer"),
+        groups=groups,
+        signatures=signatures,
+        gone=tuple(replace(g, rank=order[g.rank]) for g in snapshot.gone),
+    )

@@ -28,6 +28,7 @@ from tests.unit.correlate.scenes import (
     Row,
     build,
     in_call,
+    relabel,
     scene,
     without_page,
     without_progress,
@@ -148,32 +149,6 @@ KINDS = [
     "building",
     "computing",
 ]
-
-
-def relabel(snapshot: Snapshot, order: list[int]) -> Snapshot:
-    """Rename rank r to order[r] everywhere a rank is written."""
-    to = np.array(order)
-
-    def renamed(table, *names: str):
-        columns = {name: getattr(table, name) for name in table.__dataclass_fields__}
-        for name in names:
-            column = columns[name]
-            columns[name] = np.where(column >= 0, to[np.maximum(column, 0)], column)
-        return type(table)(**columns)
-
-    signatures = tuple(replace(s, root=order[s.root] if s.root >= 0 else s.root) for s in snapshot.signatures)
-    groups = tuple(replace(g, members=tuple(sorted(order[m] for m in g.members))) for g in snapshot.groups)
-    return replace(
-        snapshot,
-        roster=renamed(snapshot.roster, "rank"),
-        samples=tuple(renamed(s, "rank") for s in snapshot.samples),
-        progress=renamed(snapshot.progress, "rank"),
-        ops=renamed(snapshot.ops, "rank"),
-        p2p=renamed(snapshot.p2p, "rank", "peer"),
-        groups=groups,
-        signatures=signatures,
-        gone=tuple(replace(g, rank=order[g.rank]) for g in snapshot.gone),
-    )
 
 
 @st.composite
