@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ddetect.model import Status
+from ddetect.model import Proof, Status
 from ddetect.scenarios.catalogue import Params, Scenario
 
 
@@ -40,6 +40,8 @@ class Score:
     seed: str
     params: dict[str, Any]
     healthy: bool
+    learned: bool  # the job had found its rhythm before it was struck
+    structural: bool  # the evidence contradicts progress by itself, without waiting
     truth: str
     alarm: bool
     seconds_to_name: float | None
@@ -65,6 +67,8 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
         seed=seed,
         params=asdict(params),
         healthy=healthy,
+        learned=not scenario.before_first_step,
+        structural=scenario.proof is Proof.STRUCTURAL,
         truth=f"{scenario.status.value}/{cause} {list(culprits)}",
         alarm=alarm,
         seconds_to_name=_seconds(outcome.named_at, outcome.last_progress),

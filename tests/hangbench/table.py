@@ -22,7 +22,10 @@ def summary(told: Iterable[Told]) -> dict[str, Any]:
     hanging = [one for one in every if not one["healthy"]]
     healthy = [one for one in every if one["healthy"]]
     ran = [one for one in hanging if not one["outcome"]["cannot"]]
-    named = [one["seconds_to_name"] for one in hanging if one["seconds_to_name"] is not None]
+    timed = [one for one in hanging if one["alarm"] and one["seconds_to_name"] is not None]
+    named = [one["seconds_to_name"] for one in timed if one["learned"]]
+    starting = [one["seconds_to_name"] for one in timed if not one["learned"]]
+    proven = [one["seconds_to_alarm"] for one in timed if one["learned"] and one["structural"]]
     return {
         "hanging": len(hanging),
         "could_run": len(ran),
@@ -34,6 +37,8 @@ def summary(told: Iterable[Told]) -> dict[str, Any]:
         "asked": any(one["outcome"]["asked"] for one in hanging),
         "median_s": round(statistics.median(named), 1) if named else None,
         "worst_s": round(max(named), 1) if named else None,
+        "starting_worst_s": round(max(starting), 1) if starting else None,
+        "structural_alarm_worst_s": round(max(proven), 1) if proven else None,
         "healthy": len(healthy),
         "healthy_could_run": sum(not one["outcome"]["cannot"] for one in healthy),
         "false_alarms": sum(one["false_alarm"] for one in healthy),
