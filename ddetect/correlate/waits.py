@@ -129,10 +129,11 @@ def _in_communication(scene: Scene) -> Bools:
 
 
 def idle_in_backward(scene: Scene) -> Bools:
-    """Without probe and recorder: a rank asleep in backward, in every look, waits there for DDP's all-reduce."""
+    """Without a recorder: a rank asleep in backward, in every look, waits there for DDP's all-reduce."""
     asleep = np.isin(scene.posture, (Posture.FUTEX, Posture.POLL, Posture.SOCKET))
-    told = scene.progress_read | (scene.phase != UNKNOWN)
-    return np.asarray((scene.kind == Kind.BACKWARD) & scene.steady & asleep & ~told & ~scene.stopped)
+    return np.asarray(
+        (scene.kind == Kind.BACKWARD) & scene.steady & asleep & ~scene.progress_read & ~scene.stopped
+    )
 
 
 def reducer_seen(scene: Scene, ranks: Iterable[int]) -> bool:

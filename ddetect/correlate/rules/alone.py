@@ -26,7 +26,7 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
     )
     by_cause: dict[Cause, list[tuple[int, Reason]]] = {}
     for rank in scene.ranks[np.flatnonzero(still)[:MOST_EXPLAINED]]:
-        if _is_done(scene, int(rank)):
+        if _is_done(scene, int(rank)) or _may_wait(scene, int(rank)):
             continue
         reason = explain(scene, int(rank))
         if reason.cause is not None:
@@ -38,6 +38,12 @@ def _is_done(scene: Scene, rank: int) -> bool:
     """It has left its process group and does something else: export, upload, a last evaluation. Nobody waits."""
     in_teardown = scene.rank_process(rank).doing.kind is Kind.TEARDOWN
     return scene.phase_of(rank) is Phase.LEAVING and not in_teardown
+
+
+def _may_wait(scene: Scene, rank: int) -> bool:
+    """In backward, and no recorder tells whether DDP's all-reduce holds it there: it may well be a victim."""
+    in_backward = scene.rank_process(rank).doing.kind is Kind.BACKWARD
+    return in_backward and scene.world > 1 and not scene.progress_read[scene.position(rank)]
 
 
 def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:
