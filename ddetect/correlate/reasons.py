@@ -183,7 +183,8 @@ def _leaving(seen: Seen, phase: Phase | None) -> Reason:
             where=where_of(raised.where) or reason.where,
         )
     doing = "has left its process group" if phase is Phase.LEAVING else "is on its way out"
-    return _reason(seen, Cause.LEFT_EARLY, doing, proof=Proof.STRUCTURAL)
+    # Without a page nobody tells what it raised before it left.
+    return _reason(seen, Cause.LEFT_EARLY, doing, proof=Proof.STRUCTURAL, clear=phase is not None)
 
 
 def _runs_exit_handlers(scene: Scene, seen: Seen) -> bool:

@@ -1,8 +1,8 @@
-"""Keep snapshots of live runs for replay: `python -m tests.replay.record NAME=INCIDENT_FOLDER [NAME=FILE.ddsnap ...]`.
+"""Keep snapshots of a hangbench run for replay: `python -m tests.replay.record HANGBENCH_OUT/seed-N [SCENARIO ...]`.
 
-Enters: snapshots as `ddetect launch` or `ddetect attach` wrote them. Leaves: `recorded/NAME.ddsnap` without a path or
-name of the machine, and its line in `truth.json`: the culprits, TAKEN FROM THE VERDICT of that run. So record only runs
-that the live harness has compared with the scenario's truth; status, cause and line are held against it each time.
+Enters: the folders that `tests.hangbench` left. Leaves: `recorded/NAME.ddsnap` (under `ddetect launch`) and
+`recorded/NAME.alone.ddsnap` (under `ddetect attach`), without a path or name of the machine, and in `truth.json` the
+parameters that the run was started with: who was struck is known from them, never from a verdict.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ddetect.model import Frame, Sample, Sighting, Snapshot, Thread
 from ddetect.wire.file import read_snapshot, write_snapshot
 
 RECORDED = Path(__file__).with_name("recorded")
 TRUTH = RECORDED / "truth.json"
+SUFFIX = {"launch": "", "attach": ".alone"}
 _PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
 _STDLIB = re.compile(r"^.*/lib/python3\.\d+/")
 _PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+([\w.+-]+)")
@@ -78,18 +80,25 @@ def anonymous(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def record(name: str, source: Path, struck: list[int]) -> None:
-    """Keep one snapshot and the ranks that its scenario struck."""
-    path = source / "snapshot.ddsnap" if source.is_dir() else source
+def record(name: str, snapshot: Path, params: dict[str, Any]) -> None:
+    """Keep one snapshot and what its run was started with."""
     RECORDED.mkdir(exist_ok=True)
-    write_snapshot(RECORDED / f"{name}.ddsnap", anonymous(read_snapshot(path)))
+    write_snapshot(RECORDED / f"{name}.ddsnap", anonymous(read_snapshot(snapshot)))
     truth = json.loads(TRUTH.read_text()) if TRUTH.exists() else {}
-    truth[name] = {"culprits": struck}
+    truth[name] = {key: params[key] for key in ("rank", "world_size", "at", "step_ms")}
     TRUTH.write_text(json.dumps(dict(sorted(truth.items())), indent=1) + "\n")
 
 
+def record_all(seed_folder: Path, names: list[str]) -> None:
+    """Keep what ddetect saw of each hanging scenario, right or wrong."""
+    for path in sorted(seed_folder.glob("*/score.json")):
+        told = json.loads(path.read_text())
+        label = SUFFIX.get(told["tool"])
+        snapshots = sorted(path.parent.glob("**/*.ddsnap"))
+        if label is None or told["healthy"] or not snapshots or (names and told["scenario"] not in names):
+            continue
+        record(told["scenario"] + label, snapshots[-1], told["params"])
+
+
 if __name__ == "__main__":
-    for word in sys.argv[1:]:
-        label, _, place = word.partition("=")
-        said = json.loads((Path(place) / "verdict.json").read_text())
-        record(label, Path(place), sorted({culprit["rank"] for culprit in said["culprits"]}))
+    record_all(Path(sys.argv[1]), sys.argv[2:])

@@ -1,59 +1,51 @@
-"""Recorded evidence of live runs, judged again: the scenario's truth, whatever changed in the rules since.
-
-`NAME.ddsnap` was recorded under `ddetect launch`; `NAME.alone.ddsnap` under `ddetect attach`, without the probe.
-"""
+"""Recorded evidence of live runs, judged again: the scenario's truth, whatever changed in the rules since."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import pytest
 
 from ddetect.correlate.judge import judge
-from ddetect.model import Verdict
+from ddetect.model import Status
 from ddetect.scenarios.catalogue import SCENARIOS
 from ddetect.wire.file import read_snapshot
+from tests.replay.recordings import RECORDED, Recording, recordings
 
-RECORDED = Path(__file__).with_name("recorded")
-TRUTH = json.loads((RECORDED / "truth.json").read_text())
 NOT_SEEN_ALONE = {
-    "left_early": "after destroy_process_group a stack looks like any other",
-    "mismatch_root": "of three ranks two are roots: both are named",
-    "mismatch_shape": "no stack shows a shape",
+    "data_worker_dead.alone": "the worker was gone between two looks; its rank's exit code is all that is known",
+    "missing_recv.alone": "who has yet to call recv, and who never will, no stack tells",
+    "raised_in_exit.alone": "what was raised before it left is not on the stack any more",
+    "left_early.alone": "after destroy_process_group a stack looks like any other",
+    "mismatch_root.alone": "of three ranks two are roots: both are named",
+    "mismatch_shape.alone": "no stack shows a shape",
 }
 
 
-def verdict_on(name: str) -> Verdict:
-    return judge(read_snapshot(RECORDED / f"{name}.ddsnap"))
+def test_every_scenario_that_hangs_or_stops_is_recorded():
+    """What `make test` does not run live it judges from here."""
+    hanging = {name for name, scenario in SCENARIOS.items() if scenario.status is not Status.HEALTHY}
+
+    assert {recording.name for recording in recordings(alone=False)} == hanging
 
 
-@pytest.mark.parametrize("name", [name for name in TRUTH if not name.endswith(".alone")])
-def test_recorded_hang_gets_its_truth(name):
+@pytest.mark.parametrize("recording", recordings(alone=False), ids=lambda recording: recording.name)
+def test_recorded_hang_gets_its_truth(recording: Recording) -> None:
     """Status, cause, culprits and the line, as the scenario carries them."""
-    scenario = SCENARIOS[name]
+    scenario, verdict = recording.scenario, judge(recording.snapshot())
 
-    verdict = verdict_on(name)
-
-    said = (verdict.status, verdict.cause, list(verdict.culprit_ranks), verdict.proof)
-    assert said == (scenario.status, scenario.cause, TRUTH[name]["culprits"], scenario.proof), verdict.summary
+    assert recording.is_truth(verdict), (recording.params, verdict.summary)
+    assert verdict.proof is scenario.proof, verdict.summary
     if scenario.function is not None:
         functions = {c.where.function.rpartition(".")[2] for c in verdict.culprits if c.where is not None}
         assert scenario.function in functions, verdict.summary
 
 
-@pytest.mark.parametrize("name", [name for name in TRUTH if name.endswith(".alone")])
-def test_hang_recorded_without_the_probe_gets_its_truth_or_is_unsure(name):
+@pytest.mark.parametrize("recording", recordings(alone=True), ids=lambda recording: recording.name)
+def test_hang_recorded_without_the_probe_gets_its_truth_or_is_unsure(recording: Recording) -> None:
     """What stacks alone can tell is told; where they cannot, the verdict is never said with confidence."""
-    plain = name.removesuffix(".alone")
-    scenario = SCENARIOS[plain]
+    verdict = judge(recording.snapshot())
 
-    verdict = verdict_on(name)
-
-    right = (verdict.status, verdict.cause, list(verdict.culprit_ranks)) == (
-        scenario.status, scenario.cause, TRUTH[name]["culprits"],
-    )  # fmt: skip
-    assert right is (plain not in NOT_SEEN_ALONE), verdict.summary
+    right = recording.is_truth(verdict)
+    assert right is (recording.name not in NOT_SEEN_ALONE), (recording.params, verdict.summary)
     if not right:
         assert verdict.confidence < 0.9
 

@@ -162,9 +162,12 @@ def _rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
         if len(first) > 1:
             says = f"{ranks_words(ranks)} vanished in the same moment: one was killed, and the rest was ended after it"
     evidence = [_death_line(gone) for gone in sorted(deaths, key=lambda gone: (-gone.age_s, gone.rank))][:8]
+    factors = [confidence.SAME_MOMENT] if len(first) > 1 else []
+    if raised and one.exception.startswith(UNSEEN_ERROR):
+        factors.append(confidence.WEAK_SIGHTING)  # an exit code is all that is known of what it raised
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION if raised else Cause.KILLED_BY_SIGNAL,
-        Proof.STRUCTURAL, confidence.times(confidence.DEAD, confidence.SAME_MOMENT if len(first) > 1 else 1.0), says,
+        Proof.STRUCTURAL, confidence.times(confidence.DEAD, *factors), says,
         tuple(culprits), tuple(evidence),
     )  # fmt: skip
 
