@@ -103,7 +103,9 @@ def test_suspicion_comes_before_the_alarm_and_names_the_same_rank() -> None:
     """A time cause is on disk as a suspicion long before patience runs out."""
     scenario = SCENARIOS["user_sleep"]
 
-    result = run_scenario(scenario.name, rank=0, world_size=3, patience=600.0, until="suspected")
+    result = run_scenario(
+        scenario.name, rank=0, world_size=3, patience=600.0, until="suspected", cause="user_code"
+    )
 
     assert result.verdict["stage"] == "suspected"
     assert (result.verdict["cause"], result.culprit_ranks) == ("user_code", (0,)), result.report
