@@ -17,10 +17,10 @@ import pytest
 from ddetect.scenarios.catalogue import SCENARIOS, Params
 from tests.live.alone import family, running_alone
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timeout(360)]
 
 PARAMS = Params(rank=1, world_size=3, at=20, step_ms=30)
-TIMEOUT_S = 100.0
+TIMEOUT_S = 150.0
 
 
 @contextmanager
