@@ -1,8 +1,8 @@
 """Ask a rank's Flight Recorder, through torch's own C++ server on a unix socket: no GIL, no Python in the rank.
 
-Enters: a rank member. Leaves: its Digest, or the reason why there is none. One request in flight per rank;
-a rank that did not answer is left alone for a while, because each unanswered request may hold a thread of
-its server.
+Enters: a rank member. Leaves: its Digest, or the reason why there is none. One request in flight per rank:
+whoever comes second waits for a turn. A rank that did not answer is left alone for a while, because each
+unanswered request may hold a thread of its server.
 Never here: `dump_traceback` or any other handler that needs the GIL.
 """
 
@@ -22,6 +22,7 @@ from ddetect.evidence.flight_recorder import Digest, digest
 from ddetect.host.proc import is_alive, read_stat
 
 TIMEOUT_S = 2.0
+_TURN_S = 1.0  # with the question itself no longer than evidence is waited for
 _LEAVE_ALONE_S = 5.0
 _GLOO, _NCCL = "fr_trace_json", "dump_nccl_trace_json"
 
@@ -39,33 +40,29 @@ class FlightReader:
 
     def __init__(self, run_dir: str) -> None:
         self._folder = os.path.join(run_dir, "sock")
-        self._busy: set[tuple[int, int]] = set()
-        self._guard = threading.Lock()
+        self._turns: dict[tuple[int, int], threading.Lock] = {}
         self._silent_until: dict[tuple[int, int], float] = {}
         self._handlers: dict[tuple[int, int], frozenset[str]] = {}
 
     def read(self, member: Member) -> Flight:
-        """Ask one rank. Never raises; at most about TIMEOUT_S for each of its recorders."""
+        """Ask one rank. Never raises; at most about TIMEOUT_S for each of its recorders, after those before us."""
         path = os.path.join(self._folder, f"{member.pid}.sock")
         if not os.path.exists(path):
             return Flight()
-        why_not = self._why_not(member)
-        if why_not:
-            return Flight(reason=why_not)
-        with self._guard:
-            if member.key in self._busy:
-                return Flight(reason="its Flight Recorder has not answered the question before")
-            self._busy.add(member.key)
+        # The beat's slow poll and evidence may meet: a recorder that is only busy with us is not a silent one.
+        turn = self._turns.setdefault(member.key, threading.Lock())
+        if not turn.acquire(timeout=_TURN_S):
+            return Flight(reason="its Flight Recorder has not answered the question before")
         try:
-            return Flight(self._ask(member, path))
+            why_not = self._why_not(member)
+            return Flight(reason=why_not) if why_not else Flight(self._ask(member, path))
         except (OSError, http.client.HTTPException) as error:
             self._silent_until[member.key] = time.monotonic() + _LEAVE_ALONE_S
             return Flight(reason=f"its Flight Recorder did not answer ({_short(error)})")
         except ValueError as error:
             return Flight(reason=f"its Flight Recorder's answer is unreadable: {error}")
         finally:
-            with self._guard:
-                self._busy.discard(member.key)
+            turn.release()
 
     def _why_not(self, member: Member) -> str:
         # A forked child keeps the dead rank's socket open: connecting would succeed, and nobody would answer.

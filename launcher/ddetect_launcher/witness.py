@@ -18,7 +18,7 @@ import time
 from typing import NoReturn
 
 _DELIVERY_S = 0.01  # a group is signalled member by member
-_ANSWER_S = 0.3
+_ANSWER_S = 1.0  # on a busy machine it may have to wait for a core; one that is gone is noticed at once
 
 
 class Witness:
@@ -32,6 +32,7 @@ class Witness:
             self._ours.close()  # or the line never closes
             _watch(theirs)
         theirs.close()
+        self._owed = 0  # answers that have not come yet; a late one must not be taken for the next one's
         self._answer = select.poll()  # select() fails for a descriptor above 1023
         self._answer.register(self._ours, select.POLLIN)
 
@@ -40,9 +41,16 @@ class Witness:
         time.sleep(_DELIVERY_S)
         try:
             self._ours.send(bytes([number]))
-            if not self._answer.poll(_ANSWER_S * 1000):
-                return False
-            return self._ours.recv(1) == b"1"
+            self._owed += 1
+            answer = b""
+            while self._owed:
+                if not self._answer.poll(_ANSWER_S * 1000):
+                    return False
+                answer = self._ours.recv(1)
+                if not answer:
+                    return False
+                self._owed -= 1
+            return answer == b"1"
         except OSError:
             return False
 

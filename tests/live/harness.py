@@ -29,7 +29,7 @@ from ddetect.scenarios.catalogue import SCENARIOS, Params, command
 Until = Literal["suspected", "confirmed", "end"]
 
 LOOK_EVERY_S = 0.1
-GRACE_S = 15.0  # from SIGTERM to the launcher until everything must be gone
+GRACE_S = 45.0  # from SIGTERM to the launcher until everything must be gone
 _PR_SET_CHILD_SUBREAPER = 36
 _TAIL = 3000
 
@@ -80,8 +80,12 @@ def run_scenario(
     launch_options: tuple[str, ...] = (),
     keep: Path | None = None,
     on_start: Callable[[int], object] = lambda pid: None,
+    cause: str | None = None,
 ) -> Result:
-    """Run one scenario until its verdict has the wanted stage (or until the job ends), then end it."""
+    """Run one scenario until its verdict has the wanted stage (or until the job ends), then end it.
+
+    With a `cause` only a verdict that names it is waited for: on a busy machine a slow step may be suspected first.
+    """
     params = Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
     job = command(SCENARIOS[name], params)
     return run_job(
@@ -93,6 +97,7 @@ def run_scenario(
         launch_options=launch_options,
         keep=keep,
         on_start=on_start,
+        cause=cause,
     )
 
 
@@ -106,6 +111,7 @@ def run_job(
     launch_options: tuple[str, ...] = (),
     keep: Path | None = None,
     on_start: Callable[[int], object] = lambda pid: None,
+    cause: str | None = None,
 ) -> Result:
     """Run any command line under `ddetect launch` in the same way.
 
@@ -127,9 +133,9 @@ def run_job(
             )
         try:
             on_start(launcher.pid)
-            problem = _wait(launcher, out, until, timeout_s)
+            problem = _wait(launcher, out, until, cause, timeout_s)
             seen = f"{problem}\n{_describe(folder)}" if problem else ""
-            wanted = _wanted(out, until)  # read now: ending the job may add to what is said
+            wanted = _wanted(out, until, cause)  # read now: ending the job may add to what is said
             report = _text(wanted[0].with_name("report.txt")) if wanted else ""
             if keep and wanted:
                 shutil.copytree(wanted[0].parent, keep, dirs_exist_ok=True)
@@ -156,15 +162,17 @@ def read_incidents(out: Path) -> list[tuple[Path, dict[str, Any]]]:
     return [(path, json.loads(path.read_text())) for path in sorted(out.glob("incident-*/verdict.json"))]
 
 
-def _wanted(out: Path, until: Until) -> tuple[Path, dict[str, Any]] | None:
+def _wanted(out: Path, until: Until, cause: str | None) -> tuple[Path, dict[str, Any]] | None:
     """The newest incident that has come as far as the caller wants."""
-    incidents = read_incidents(out)
+    incidents = [item for item in read_incidents(out) if cause is None or item[1]["cause"] == cause]
     if until == "confirmed":
         incidents = [item for item in incidents if item[1].get("confirmed_at_unix_ns")]
     return incidents[-1] if incidents else None
 
 
-def _wait(launcher: subprocess.Popen[bytes], out: Path, until: Until, timeout_s: float) -> str:
+def _wait(
+    launcher: subprocess.Popen[bytes], out: Path, until: Until, cause: str | None, timeout_s: float
+) -> str:
     """Wait for what is wanted; the reason in words when it does not come."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -172,12 +180,12 @@ def _wait(launcher: subprocess.Popen[bytes], out: Path, until: Until, timeout_s:
         if until == "end":
             if ended:
                 return ""
-        elif _wanted(out, until) is not None:
+        elif _wanted(out, until, cause) is not None:
             return ""
         elif ended:
             return f"the job ended (exit code {launcher.returncode}) and no verdict was {until}"
         time.sleep(LOOK_EVERY_S)
-    return f"nothing after {timeout_s:.0f} s: wanted {until!r}"
+    return f"nothing after {timeout_s:.0f} s: wanted {until!r}" + (f" with cause {cause!r}" if cause else "")
 
 
 def _environment(run_base: Path) -> dict[str, str]:

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +17,32 @@ import pytest
 from ddetect.scenarios.catalogue import SCENARIOS, Params
 from tests.live.alone import family, running_alone
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timeout(360)]
 
 PARAMS = Params(rank=1, world_size=3, at=20, step_ms=30)
-TIMEOUT_S = 100.0
+TIMEOUT_S = 150.0
 
 
-def attach(pid: int, out: Path, *options: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def attached(pid: int, out: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """`ddetect attach`, ended with the block."""
+    watcher = subprocess.Popen(
         [sys.executable, "-m", "ddetect", "attach", "--pid", str(pid), "--out", str(out), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    try:
+        yield watcher
+    finally:
+        watcher.kill()
+        watcher.communicate()
 
 
 def wait_for_ranks(pid: int, count: int) -> None:
-    deadline = time.monotonic() + 30
-    while len(family(pid)) <= count and time.monotonic() < deadline:
+    deadline = time.monotonic() + 90
+    while len(seen := family(pid)) <= count:
+        assert time.monotonic() < deadline, seen
         time.sleep(0.2)
 
 
@@ -47,13 +57,13 @@ def test_job_started_alone_gets_the_verdict_that_is_its_truth(name: str, tmp_pat
     scenario = SCENARIOS[name]
     with running_alone(scenario, PARAMS) as job:
         wait_for_ranks(job.pid, PARAMS.world_size)
-        watcher = attach(job.pid, tmp_path, "--patience", "6")
-        deadline = time.monotonic() + TIMEOUT_S
-        while not confirmed(tmp_path) and watcher.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.3)
-        watcher.send_signal(signal.SIGINT)
-        report, news = watcher.communicate(timeout=20)
-        alive = job.poll() is None
+        with attached(job.pid, tmp_path, "--patience", "6") as watcher:
+            deadline = time.monotonic() + TIMEOUT_S
+            while not confirmed(tmp_path) and watcher.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.3)
+            watcher.send_signal(signal.SIGINT)
+            report, news = watcher.communicate(timeout=60)
+            alive = job.poll() is None
 
     (verdict,) = confirmed(tmp_path) or pytest.fail(report + news)
     ranks = [culprit["rank"] for culprit in verdict["culprits"]]
@@ -68,8 +78,8 @@ def test_healthy_job_is_watched_to_its_end_without_an_alarm(tmp_path: Path) -> N
     params = Params(rank=1, world_size=2, at=0, step_ms=50, extra=("--steps", "80"))
     with running_alone(SCENARIOS["healthy"], params) as job:
         wait_for_ranks(job.pid, params.world_size)
-        watcher = attach(job.pid, tmp_path, "--patience", "20")
-        report, news = watcher.communicate(timeout=TIMEOUT_S)
+        with attached(job.pid, tmp_path, "--patience", "20") as watcher:
+            report, news = watcher.communicate(timeout=TIMEOUT_S)
 
     assert (watcher.returncode, report) == (0, ""), report + news
     assert "the job has ended" in news

@@ -70,13 +70,13 @@ def start(tmp_path: Path) -> Iterator[Callable[[list[str]], subprocess.Popen[byt
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 
-def until(condition: Callable[[], object], what: str, patience_s: float = 60.0) -> None:
+def until(condition: Callable[[], object], what: str, patience_s: float = 120.0) -> None:
     deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {patience_s:g} s: {what}"
@@ -119,7 +119,7 @@ def test_signal_ends_torchrun_as_it_would_alone(
         process = start([*prefix, *TORCHRUN, str(script), "wait", str(tmp_path / name)])
         until(lambda name=name: len(list(tmp_path.glob(f"{name}.[01]"))) == 2, "both ranks train")
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         codes.append(process.returncode if process.returncode >= 0 else 128 - process.returncode)
 
     assert codes[0] == codes[1]
@@ -136,19 +136,18 @@ def test_killed_companions_come_back_in_mid_job(
     until(lambda: len(list(tmp_path.glob("go.[01]"))) == 2, "both ranks train")
     run = Path(mark.read_text())
     for name in ("agent", "coordinator"):
-        pid = int((run / f"{name}.lock").read_text())
+        lock = run / f"{name}.lock"
+        until(lambda lock=lock: lock.exists() and lock.read_text().strip(), f"the {name} starts")
+        pid = int(lock.read_text())
         os.kill(pid, signal.SIGKILL)
-        until(
-            lambda pid=pid, name=name: int((run / f"{name}.lock").read_text() or pid) != pid,
-            f"a new {name} starts",
-        )
+        until(lambda pid=pid, lock=lock: int(lock.read_text().strip() or pid) != pid, f"a new {name} starts")
     status = run / "status.txt"
     status.unlink(missing_ok=True)
     until(
         lambda: status.exists() and "2/2 ranks" in status.read_text(), "the new coordinator sees both ranks"
     )
     go.touch()
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=120)
 
     assert (process.returncode, out, errors) == (0, b"sum [2.0, 2.0, 2.0, 2.0]\n", b"to stderr\n")
     assert not run.exists()

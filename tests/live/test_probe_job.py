@@ -7,11 +7,14 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from ddetect_probe import page
 
 from tests.unit.probe.conftest import Job, job  # noqa: F401 - a fixture
+
+Facts = TypeVar("Facts")
 
 STANDS = """
 import json, sys, threading, time
@@ -54,10 +57,12 @@ else:
 """
 
 
-def until(condition: Callable[[], bool], *, timeout_s: float = 60) -> None:
+def until(facts: Callable[[], Facts], expected: Facts, *, timeout_s: float = 120) -> None:
+    """Wait until what is seen is what is expected; a failure shows both."""
     deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the job did not come to stand"
+    while (seen := facts()) != expected:
+        if time.monotonic() > deadline:
+            assert seen == expected
         time.sleep(0.02)
 
 
@@ -73,20 +78,31 @@ def test_pages_of_a_standing_job_tell_where_each_rank_is(job: Job) -> None:  # n
     process = job.start(torchrun(job, program))
     ranks: dict[int, page.Page] = {}
 
-    def standing() -> bool:
+    def standing() -> dict[str, object]:
+        """Both are in the last call of the program, and the tick has seen all groups that torch made by itself."""
         assert process.poll() is None, process.communicate()[1]
-        ranks.update({p.header()[page.S_RANK]: p for p in job.pages()})
-        return (
-            len(ranks) == 2
-            and any(op.tag == 99 and op.waiting for op in ranks[0].open_ops())
-            and ranks[1].lanes()[0][0] == page.COLLECTIVE
-            and len(list(job.folder.glob("fr-*.json"))) == 2
-            and ranks[1].header()[page.S_CALLS] >= 11
-        )
+        ranks.update({p.header()[page.S_RANK]: p for p in job.pages() if p.header()[page.S_RANK] >= 0})
+        if len(ranks) < 2:
+            return {"ranks": sorted(ranks)}
+        return {
+            "ranks": sorted(ranks),
+            "open": sorted((op.tag, op.waiting) for op in ranks[0].open_ops()),
+            "lanes": [seen.lanes()[0][0] for _, seen in sorted(ranks.items())],
+            "last": [op for _, op in sorted((c.seq, c.op) for c in ranks[1].calls() if c.group == 0)[-2:]],
+            "tp": [any("tp" in g.desc for g in seen.groups()) for seen in ranks.values()],
+        }
 
     try:
-        until(standing)
-        until(lambda: all(any("tp" in g.desc for g in p.groups()) for p in ranks.values()))  # torch made it
+        until(
+            standing,
+            {
+                "ranks": [0, 1],
+                "open": [(77, False), (99, True)],
+                "lanes": [page.P2P, page.COLLECTIVE],
+                "last": ["gather", "broadcast"],
+                "tp": [True, True],
+            },
+        )
         for rank, seen in ranks.items():
             header = seen.header()
             assert (header[page.S_ROLE], header[page.S_WORLD], header[page.S_LOCAL_RANK]) == (
@@ -129,7 +145,7 @@ def test_pages_of_a_standing_job_tell_where_each_rank_is(job: Job) -> None:  # n
 
 def ticks_move(seen: page.Page) -> bool:
     before = seen.header()[page.S_TICKS]
-    until(lambda: seen.header()[page.S_TICKS] > before, timeout_s=10)
+    until(lambda: seen.header()[page.S_TICKS] > before, True, timeout_s=60)
     return True
 
 

@@ -77,7 +77,8 @@ def test_hang_is_found_after_agent_and_coordinator_came_back():
 _ONE_JOB = """
 import json, sys
 from tests.live.harness import run_scenario
-result = run_scenario(sys.argv[1], rank=int(sys.argv[2]), world_size=2, at=60, until="suspected", timeout_s=150)
+how = {"world_size": 2, "at": 60, "until": "suspected", "timeout_s": 150}
+result = run_scenario(sys.argv[1], rank=int(sys.argv[2]), cause=sys.argv[3], **how)
 print(json.dumps([result.verdict["cause"], list(result.culprit_ranks)]))
 """
 
@@ -87,7 +88,9 @@ def test_two_jobs_on_one_host_do_not_meet():
     jobs = {"user_sleep": ["user_code", [0]], "data_in_process": ["data_loading", [1]]}
     running = {
         name: subprocess.Popen(
-            [sys.executable, "-c", _ONE_JOB, name, str(truth[1][0])], cwd=ROOT, stdout=subprocess.PIPE
+            [sys.executable, "-c", _ONE_JOB, name, str(truth[1][0]), truth[0]],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
         )
         for name, truth in jobs.items()
     }

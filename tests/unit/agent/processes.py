@@ -64,7 +64,7 @@ def finish(child: subprocess.Popen[str]) -> None:
     assert child.stdin is not None
     child.stdin.write("\n")
     child.stdin.flush()
-    child.wait(timeout=20)
+    child.wait(timeout=60)
 
 
 def now_ns() -> int:

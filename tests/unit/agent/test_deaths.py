@@ -31,7 +31,7 @@ def test_end_of_a_process_is_known_at_once_with_what_ended_it(ends, status):
         deaths = Deaths(loop.add_reader, loop.remove_reader, woken.set)
         deaths.watch([member])
         process.stdin.close()  # type: ignore[union-attr]
-        await asyncio.wait_for(woken.wait(), 30)
+        await asyncio.wait_for(woken.wait(), 60)
         deaths.watch([member])  # what is known is not watched again
         deaths.close()
         return deaths

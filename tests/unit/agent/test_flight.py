@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -124,21 +125,25 @@ def test_rank_that_does_not_answer_is_left_alone(
     run_dir: str, member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each unanswered request may hold a thread of the rank's server: it is not asked again at once."""
-    monkeypatch.setattr(flight, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(flight, "TIMEOUT_S", 1.0)  # long enough for the list of handlers
     reader = FlightReader(run_dir)
     with recorder(run_dir, member.pid, {"fr_trace_json": GLOO}, threading.Event()) as asked:
         first = reader.read(member)
         second = reader.read(member)
 
     assert (
-        "did not answer (0 s)" in first.reason,
+        "did not answer (1 s)" in first.reason,
         "a moment ago" in second.reason,
         len(asked),
     ) == (True, True, 1)
 
 
-def test_one_request_is_in_flight_per_rank(run_dir: str, member: Member) -> None:
+def test_one_request_is_in_flight_per_rank(
+    run_dir: str, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While a rank has not answered, nobody asks it a second time."""
+    monkeypatch.setattr(flight, "TIMEOUT_S", 60.0)
+    monkeypatch.setattr(flight, "_TURN_S", 0.05)
     reader = FlightReader(run_dir)
     hold = threading.Event()
     with recorder(run_dir, member.pid, {"fr_trace_json": GLOO}, hold) as asked:
@@ -152,6 +157,45 @@ def test_one_request_is_in_flight_per_rank(run_dir: str, member: Member) -> None
 
     assert (second.reason, len(asked)) == ("its Flight Recorder has not answered the question before", 2)
     assert third.digest is not None
+
+
+def test_who_comes_while_another_asks_waits_for_a_turn(
+    run_dir: str, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slow poll and evidence meet: both are answered, one after the other."""
+    for name in ("TIMEOUT_S", "_TURN_S"):
+        monkeypatch.setattr(flight, name, 60.0)
+    reader = FlightReader(run_dir)
+    hold = threading.Event()
+    with ThreadPoolExecutor(2) as pool, recorder(run_dir, member.pid, {"fr_trace_json": GLOO}, hold) as asked:
+        first = pool.submit(reader.read, member)
+        until(lambda: asked)
+        second = pool.submit(reader.read, member)
+        wait([second], timeout=0.2)
+        before = len(asked)
+        hold.set()
+        told = [first.result(60), second.result(60)]
+
+    assert (before, len(asked), [one.reason for one in told]) == (1, 2, ["", ""])
+    assert all(one.digest is not None for one in told)
+
+
+def test_who_waited_for_a_turn_leaves_a_silent_rank_alone(
+    run_dir: str, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one before got no answer: a second question would only hold a second thread of the server."""
+    monkeypatch.setattr(flight, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(flight, "_TURN_S", 60.0)
+    reader = FlightReader(run_dir)
+    hold = threading.Event()
+    with ThreadPoolExecutor(2) as pool, recorder(run_dir, member.pid, {"fr_trace_json": GLOO}, hold) as asked:
+        told = [pool.submit(reader.read, member) for _ in range(2)]
+        reasons = sorted(one.result(60).reason for one in told)
+
+    assert (len(asked), reasons) == (
+        1,
+        ["its Flight Recorder did not answer (1 s)", "its Flight Recorder did not answer a moment ago"],
+    )
 
 
 def test_dead_rank_is_not_asked_though_its_socket_answers(run_dir: str) -> None:

@@ -47,7 +47,7 @@ async def _until(true: Callable[[], object]) -> None:
         while not true():
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(wait(), 20)
+    await asyncio.wait_for(wait(), 60)
 
 
 async def _nothing(order: ToAgent) -> FromAgent | None:
@@ -60,7 +60,7 @@ def _link(path: Path, obey: Callable[[ToAgent], Awaitable[FromAgent | None]] = _
 
 def _run(test: Awaitable[None]) -> None:
     async def limited() -> None:
-        await asyncio.wait_for(test, 60)
+        await asyncio.wait_for(test, 120)
 
     asyncio.run(limited())
 

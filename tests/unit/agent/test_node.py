@@ -22,6 +22,8 @@ from ddetect.model import Departure, Frame, Gone, P2PKind, Phase, Raised, Role, 
 from tests.unit.agent.processes import finish, make_run_dir, rank_like
 from tests.unit.stacks.targets import running, until
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 
 @contextmanager
 def watching(run_dir: str) -> Iterator[Node]:
@@ -355,8 +357,8 @@ time.sleep(600)
     ):
         try:
             node.tick()
-            node.answer(EndRanks(0.5))
-            assert (gentle.wait(20), deaf.wait(20)) == (-signal.SIGTERM, -signal.SIGKILL)
+            node.answer(EndRanks(3.0))  # time to die of the first signal on a busy machine
+            assert (gentle.wait(60), deaf.wait(60)) == (-signal.SIGTERM, -signal.SIGKILL)
             assert bystander.poll() is None
         finally:
             bystander.kill()

@@ -48,7 +48,7 @@ def test_agent_never_outlives_the_job(tmp_path: Path) -> None:
             with pytest.raises(subprocess.TimeoutExpired):
                 agent.wait(1.5)
             fcntl.flock(launcher, fcntl.LOCK_UN)
-            assert agent.wait(20) == 0
+            assert agent.wait(60) == 0
         finally:
             _finish(agent)
 
@@ -60,7 +60,7 @@ def test_agent_leaves_on_sigterm(tmp_path: Path) -> None:
         # It catches the signal once it runs; before that the signal would end it too, with another code.
         until(lambda: int(_status(agent.pid).get("SigCgt", "0"), 16) >> (signal.SIGTERM - 1) & 1)
         agent.terminate()
-        assert agent.wait(20) == 0
+        assert agent.wait(60) == 0
     finally:
         _finish(agent)
 

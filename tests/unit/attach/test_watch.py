@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.unit.attach.test_find import NO_RANK
-from tests.unit.stacks.targets import running
+from tests.unit.stacks.targets import running, until
 
 ENDS = """
 import sys
@@ -44,10 +42,23 @@ def watching(pid: int, out: Path) -> Iterator[subprocess.Popen[str]]:
                 pipe.close()
 
 
-def let_look(watcher: subprocess.Popen[str]) -> None:
-    """Long enough for the first beat, which begins to watch for the death."""
-    with pytest.raises(subprocess.TimeoutExpired):
-        watcher.wait(1.5)
+def let_look(watcher: subprocess.Popen[str], child: subprocess.Popen[str]) -> None:
+    """Wait for the first beat, which begins to watch for the death: the watcher then holds a pidfd of the child."""
+
+    def held() -> set[str]:
+        assert watcher.poll() is None, watcher.communicate()
+        return {_pid_of(path) for path in Path(f"/proc/{watcher.pid}/fdinfo").iterdir()}
+
+    until(lambda: str(child.pid) in held())
+
+
+def _pid_of(fdinfo: Path) -> str:
+    """The process that a pidfd stands for; empty for any other descriptor."""
+    try:
+        words = [line.split() for line in fdinfo.read_text().splitlines() if line.startswith("Pid:")]
+    except OSError:
+        return ""  # closed meanwhile
+    return words[0][1] if words else ""
 
 
 def verdicts(out: Path) -> list[dict[str, Any]]:
@@ -57,10 +68,10 @@ def verdicts(out: Path) -> list[dict[str, Any]]:
 def test_job_that_ends_well_is_no_incident(tmp_path):
     """Exit code 0, nothing on stdout."""
     with running(ENDS, env=NO_RANK) as child, watching(child.pid, tmp_path) as watcher:
-        let_look(watcher)
+        let_look(watcher, child)
         child.stdin.write("done\n")
         child.stdin.flush()
-        printed, news = watcher.communicate(timeout=20)
+        printed, news = watcher.communicate(timeout=60)
 
     assert (watcher.returncode, printed, verdicts(tmp_path)) == (0, "", []), news
     assert "the job has ended" in news
@@ -69,10 +80,10 @@ def test_job_that_ends_well_is_no_incident(tmp_path):
 def test_job_that_raises_is_named(tmp_path):
     """Nobody saw the exception; the exit code is enough for the cause."""
     with running(ENDS, env=NO_RANK) as child, watching(child.pid, tmp_path) as watcher:
-        let_look(watcher)
+        let_look(watcher, child)
         child.stdin.write("raise\n")
         child.stdin.flush()
-        printed, news = watcher.communicate(timeout=20)
+        printed, news = watcher.communicate(timeout=60)
 
     (verdict,) = verdicts(tmp_path)
     assert (watcher.returncode, verdict["status"], verdict["cause"]) == (3, "stopped", "python_exception"), (
@@ -85,9 +96,9 @@ def test_job_that_raises_is_named(tmp_path):
 def test_job_that_is_killed_is_named_with_the_signal(tmp_path):
     """The kernel keeps the signal until the parent has waited."""
     with running(ENDS, env=NO_RANK) as child, watching(child.pid, tmp_path) as watcher:
-        let_look(watcher)
+        let_look(watcher, child)
         child.kill()
-        _, news = watcher.communicate(timeout=20)
+        _, news = watcher.communicate(timeout=60)
 
     (verdict,) = verdicts(tmp_path)
     assert (watcher.returncode, verdict["cause"]) == (3, "killed_by_signal"), news
@@ -97,9 +108,9 @@ def test_job_that_is_killed_is_named_with_the_signal(tmp_path):
 def test_ctrl_c_leaves_the_job_as_it_is(tmp_path):
     """No alarm was open: exit code 0, and the process lives."""
     with running(ENDS, env=NO_RANK) as child, watching(child.pid, tmp_path) as watcher:
-        let_look(watcher)
+        let_look(watcher, child)
         watcher.send_signal(signal.SIGINT)
-        _, news = watcher.communicate(timeout=20)
+        _, news = watcher.communicate(timeout=60)
         alive = child.poll() is None
 
     assert (watcher.returncode, alive) == (0, True), news

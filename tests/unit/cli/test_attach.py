@@ -11,7 +11,9 @@ import pytest
 from ddetect.cli.main import main
 from ddetect.host.proc import read_stat
 from tests.unit.attach.test_find import NO_RANK
-from tests.unit.stacks.targets import running, until
+from tests.unit.stacks.targets import fall_asleep, running, until
+
+pytestmark = pytest.mark.usefixtures("unhurried")
 
 ASLEEP = """
 import time
@@ -54,6 +56,7 @@ def test_wrong_flag_is_a_usage_error(wrong):
 def test_once_names_the_line_of_a_process_that_sleeps(capsys):
     """Exit code 3, and stdout is the verdict."""
     with running(ASLEEP, env=NO_RANK) as child:
+        fall_asleep(child.pid)
         code = main(["attach", "--pid", str(child.pid), "--once", "--json"])
 
     verdict = json.loads(capsys.readouterr().out)
@@ -73,6 +76,7 @@ def test_once_finds_a_process_that_works_healthy(capsys):
 def test_once_says_at_once_that_a_process_is_stopped(capsys):
     """The kernel's word is proof enough: confirmed."""
     with running(ASLEEP, env=NO_RANK) as child:
+        fall_asleep(child.pid)
         child.send_signal(signal.SIGSTOP)
         until(lambda: (stat := read_stat(child.pid)) is not None and stat.state == "T")
         code = main(["attach", "--pid", str(child.pid), "--once", "--json"])

@@ -71,7 +71,7 @@ def test_whole_family_is_ended_with_the_block(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         leave_by_interrupt()
 
-    assert psutil.wait_procs(family, timeout=10)[1] == []
+    assert psutil.wait_procs(family, timeout=60)[1] == []
 
 
 def test_confirmed_verdict_is_returned_even_if_the_job_ended_meanwhile(tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class Launcher:
@@ -40,7 +40,7 @@ class Launcher:
 
     def run(self, command: list[str], **how: object) -> subprocess.CompletedProcess[bytes]:
         how.setdefault("env", self.environ)
-        return subprocess.run(command, capture_output=True, timeout=60, check=False, **how)  # type: ignore[call-overload,no-any-return]
+        return subprocess.run(command, capture_output=True, timeout=120, check=False, **how)  # type: ignore[call-overload,no-any-return]
 
     def start(self, command: list[str], **how: object) -> subprocess.Popen[bytes]:
         """A launcher in a group of its own, its output in pipes, ended after the test."""

@@ -58,7 +58,7 @@ class Job:
 
     def finish(self, program: Path, **how: str | bool) -> subprocess.CompletedProcess[str]:
         process = self.start(program, **how)  # type: ignore[arg-type]
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=160)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def pages(self) -> list[page.Page]:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 from ddetect_probe import page
 
 from tests.unit.probe.conftest import Job
+from tests.unit.stacks.targets import until
 
 RAISES = """
 import torch, sys
@@ -25,12 +25,8 @@ main()
 
 
 def await_page(job: Job, pid: int) -> page.Page:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if list((job.run / "pages").glob(f"{pid}.*.page")):
-            return job.page_of(pid)
-        time.sleep(0.01)
-    raise AssertionError("no page appeared")
+    until(lambda: list((job.run / "pages").glob(f"{pid}.*.page")))
+    return job.page_of(pid)
 
 
 def test_uncaught_exception_is_in_the_page_and_printed_as_ever(job: Job, fake_torch: str) -> None:
@@ -85,13 +81,10 @@ def test_thread_that_holds_up_the_exit_shows_as_exiting(job: Job, fake_torch: st
     assert process.stdout.readline() == "ready\n"
     seen = await_page(job, process.pid)
 
-    deadline = time.monotonic() + 30
-    while seen.lanes()[0][0] != page.EXITING and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: seen.lanes()[0][0] == page.EXITING)
 
-    assert seen.lanes()[0][0] == page.EXITING
     assert seen.header()[page.S_EXIT] == page.ALIVE
-    process.communicate("", timeout=30)
+    process.communicate("", timeout=60)
     assert seen.header()[page.S_EXIT] == page.EXITED
 
 
@@ -125,13 +118,15 @@ def test_forked_child_has_a_page_of_its_own(job: Job, fake_torch: str) -> None:
     assert process.stdout is not None
     child = int(process.stdout.readline())
 
-    header = await_page(job, child).header()
+    seen = await_page(job, child)
+    until(lambda: seen.header()[page.S_RANK] == 5)  # written after the page is there
+    header = seen.header()
 
     assert (header[page.S_ROLE], header[page.S_RANK]) == (page.ROLE_CHILD, 5)
     assert (header[page.S_PID], header[page.S_PARENT]) == (child, process.pid)
     assert header[page.S_TICKS] == 0
     assert job.page_of(process.pid).header()[page.S_ROLE] == page.ROLE_RANK
-    assert process.communicate("", timeout=30)[1] == ""
+    assert process.communicate("", timeout=60)[1] == ""
 
 
 STANDS = "import sys, torch\nprint('ready', flush=True)\nsys.stdin.read()\n"
@@ -148,11 +143,8 @@ def test_fault_signal_writes_stacks_to_the_file_and_the_job_goes_on(job: Job, fa
     os.kill(process.pid, number)
 
     written = job.run / "fault" / f"{process.pid}.fault"
-    deadline = time.monotonic() + 30
-    while "train.py" not in written.read_text() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert "train.py" in written.read_text()
-    assert process.communicate("", timeout=30)[1] == ""
+    until(lambda: "train.py" in written.read_text())
+    assert process.communicate("", timeout=60)[1] == ""
     assert process.returncode == 0
 
 

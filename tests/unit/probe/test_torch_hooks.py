@@ -11,8 +11,10 @@ import pytest
 from ddetect_probe import page
 
 from tests.unit.probe.conftest import Job
+from tests.unit.stacks.targets import until
 
 pytest.importorskip("torch", reason="NOT TESTED, the torch hooks: the extra `torch` is not installed")
+pytestmark = pytest.mark.timeout(400)  # torch is imported up to four times, and compiles, on a busy machine
 
 TRAINS = """
 import torch
@@ -76,15 +78,14 @@ def test_stuck_loader_worker_says_which_batch_it_reads_and_the_rank_that_it_wait
     assert process.stdout is not None
     assert process.stdout.readline() == "stuck\n"
 
-    deadline = time.monotonic() + 30
     rank = job.page_of(process.pid)
-    while time.monotonic() < deadline:  # the rank first eats what the other worker has ready
-        stuck = [p.header() for p in job.pages() if p.header()[page.S_FETCH] == 20]
-        if stuck and rank.lanes()[0][0] == page.DATA and rank.header()[page.S_BATCHES] == 5:
-            break
-        time.sleep(0.01)
 
-    (header,) = stuck
+    def stuck() -> list[tuple[int, ...]]:
+        return [p.header() for p in job.pages() if p.header()[page.S_FETCH] == 20]
+
+    # the rank first eats what the other worker has ready
+    until(lambda: stuck() and rank.lanes()[0][0] == page.DATA and rank.header()[page.S_BATCHES] == 5)
+    (header,) = stuck()
     assert (header[page.S_ROLE], header[page.S_WORKER_INDEX]) == (page.ROLE_LOADER_WORKER, 1)
     assert (header[page.S_PARENT], header[page.S_RANK]) == (process.pid, 0)
     assert 0 < time.monotonic_ns() - header[page.S_FETCH_NS] < 60e9

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ddetect.host.proc import read_tasks
+
 
 @contextmanager
 def running(code: str, *args: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
@@ -34,9 +36,14 @@ def running(code: str, *args: str, env: dict[str, str] | None = None) -> Iterato
                 pipe.close()
 
 
-def until(true: Callable[[], object], *, within_s: float = 10.0) -> None:
-    """Wait for something that must become true."""
+def until(true: Callable[[], object], *, within_s: float = 60.0) -> None:
+    """Wait for something that must become true; what it was instead is shown."""
     deadline = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < deadline, "it did not become true in time"
+    while not (seen := true()):
+        assert time.monotonic() < deadline, f"it did not become true in {within_s:g} s: {seen!r}"
         time.sleep(0.01)
+
+
+def fall_asleep(pid: int) -> None:
+    """Wait until the main thread sleeps: a program says "ready" a little earlier."""
+    until(lambda: (tasks := read_tasks(pid)) and "nanosleep" in tasks[0].wchan)

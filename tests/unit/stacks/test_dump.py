@@ -19,7 +19,9 @@ from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
 from ddetect.stacks.parse import Seen
 from ddetect.stacks.pyspy import read_pyspy
 from ddetect.stacks.pystack import read_pystack
-from tests.unit.stacks.targets import running, until
+from tests.unit.stacks.targets import fall_asleep, running, until
+
+pytestmark = pytest.mark.usefixtures("unhurried")
 
 SLEEPER = """
 import time
@@ -47,14 +49,10 @@ def _dump(pid: int) -> Dump:
     return read_stacks(pid, states=_states(pid))
 
 
-def _asleep(pid: int) -> None:
-    until(lambda: (tasks := read_tasks(pid)) and "nanosleep" in tasks[0].wchan)
-
-
 def test_sleeping_process_is_dumped_with_its_line() -> None:
     """The ordinary case: blocking py-spy, main thread, innermost frame."""
     with running(SLEEPER) as child:
-        _asleep(child.pid)
+        fall_asleep(child.pid)
         dump = _dump(child.pid)
 
     main = dump.seen[0].thread
@@ -69,7 +67,7 @@ def test_sleeping_process_is_dumped_with_its_line() -> None:
 def test_gil_held_in_c_shows_an_idle_owner() -> None:
     """A C call that sleeps with the GIL: the thread owns it and is not active."""
     with running(GIL_HOLDER) as child:
-        _asleep(child.pid)
+        fall_asleep(child.pid)
         dump = _dump(child.pid)
 
     main = dump.seen[0].thread
@@ -79,7 +77,7 @@ def test_gil_held_in_c_shows_an_idle_owner() -> None:
 def test_stopped_process_is_dumped_without_pausing_it() -> None:
     """Blocking py-spy fails on a stopped process; the other mode reads it where it stands."""
     with running(SLEEPER) as child:
-        _asleep(child.pid)
+        fall_asleep(child.pid)
         child.send_signal(signal.SIGSTOP)
         until(lambda: _states(child.pid) == "T")
         dump = _dump(child.pid)
@@ -90,7 +88,7 @@ def test_stopped_process_is_dumped_without_pausing_it() -> None:
 def test_process_stopped_behind_our_back_is_dumped_all_the_same() -> None:
     """Between reading /proc and dumping it may stop: the second attempt does not need to pause it."""
     with running(SLEEPER) as child:
-        _asleep(child.pid)
+        fall_asleep(child.pid)
         child.send_signal(signal.SIGSTOP)
         until(lambda: _states(child.pid) == "T")
         dump = read_stacks(child.pid, states="S")
@@ -121,9 +119,9 @@ def test_dead_process_says_so() -> None:
 def test_pystack_reads_what_pyspy_reads() -> None:
     """The second dumper, run on the same process, gives the same main stack."""
     with running(SLEEPER) as child:
-        _asleep(child.pid)
+        fall_asleep(child.pid)
         first = _dump(child.pid).seen[0].thread
-        second = read_pystack(child.pid, blocking=True, timeout_s=20.0)[0].thread
+        second = read_pystack(child.pid, blocking=True, timeout_s=60.0)[0].thread
 
     assert (first.stack, first.is_main) == (second.stack, second.is_main)
 
@@ -150,7 +148,7 @@ def test_faulthandler_is_asked_where_ptrace_is_denied(
     monkeypatch.setattr(module, "read_pyspy", denied)
     path = str(tmp_path / "x.fault")
     with running(FAULTY, path, str(int(signal.SIGRTMAX - 3))) as child:
-        _asleep(child.pid)
+        fall_asleep(child.pid)
         dump = read_stacks(child.pid, states="S", fault=FaultFile(path, signal.SIGRTMAX - 3))
 
     assert (dump.dumper, dump.seen[0].thread.stack[0].function, dump.unread) == ("faulthandler", "nap", "")
@@ -198,8 +196,8 @@ def test_zombie_is_a_reason() -> None:
 def test_native_stack_names_the_c_function_below_python() -> None:
     """On demand the C symbols come with the Python stack."""
     with running(SLEEPER) as child:
-        _asleep(child.pid)
-        dump = read_stacks(child.pid, states=_states(child.pid), native=True, timeout_s=10.0)
+        fall_asleep(child.pid)
+        dump = read_stacks(child.pid, states=_states(child.pid), native=True)
 
     main = dump.seen[0].thread
     assert (dump.dumper, main.stack[0].function) == ("py-spy --native", "nap")
