@@ -75,6 +75,26 @@ def table_markdown(run: Mapping[str, Any]) -> str:
     return "\n".join([*rows, "", f"Made by `{run['command']}`, {run['machine']}. Settings:", *settings, ""])
 
 
+def seeds_markdown(run: Mapping[str, Any]) -> str:
+    """One line per tool and seed: how often it was right over the whole suite, and how fast."""
+    rows = [
+        "| tool | seed | both right | culprit on disk: median, worst | alarm by structure: worst | before the first "
+        "step: worst | false alarms |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, tool in run["tools"].items():
+        mine = [one for one in run["runs"] if one["tool"] == name]
+        for seed in dict.fromkeys(one["seed"] for one in mine):
+            s = summary(one for one in mine if one["seed"] == seed)
+            share = s["right_both"] / s["hanging"]
+            rows.append(
+                f"| {tool['name']} | {seed} | {share:.1%} ({s['right_both']}/{s['hanging']}) | "
+                f"{s['median_s']} s, {s['worst_s']} s | {s['structural_alarm_worst_s']} s | "
+                f"{s['starting_worst_s']} s | {s['false_alarms']}/{s['healthy']} |"
+            )
+    return "\n".join([*rows, "", f"Made by `{run['command']}`, {run['machine']}.", ""])
+
+
 def _row(tool: Mapping[str, Any]) -> str:
     of = tool["hanging"]
     alarm = f"{tool['alarms']}/{of}" + (" when asked" if tool["asked"] else "")

@@ -1,0 +1,62 @@
+"""Put a run of the bench into the README: `python -m tests.hangbench.publish comparison|suite OUT`.
+
+Enters: OUT/results.json. Leaves: published/NAME.json, every run in one line, and the table between the README's
+markers. Never here: a figure that is not in that file; tests/unit/hangbench holds the README against it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.hangbench.table import seeds_markdown, table_markdown
+
+README = Path(__file__).parents[2] / "README.md"
+PUBLISHED = Path(__file__).with_name("published")
+TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "comparison": table_markdown,
+    "suite": seeds_markdown,
+}
+SAYS = 160  # characters of a tool's own words that are kept
+
+
+def between(name: str, readme: str) -> str:
+    """What the README shows of a run."""
+    found = _markers(name).search(readme)
+    return found[2] if found else ""
+
+
+def published(name: str) -> dict[str, Any]:
+    """A run that was published."""
+    run: dict[str, Any] = json.loads((PUBLISHED / f"{name}.json").read_text())
+    return run
+
+
+def publish(name: str, out: Path) -> None:
+    """Keep the run and show it."""
+    run = json.loads((out / "results.json").read_text())
+    for one in run["runs"]:
+        one["outcome"]["says"] = _of_nobody(one["outcome"]["says"])[:SAYS]
+    head = {key: value for key, value in run.items() if key != "runs"}
+    lines = ",\n".join(json.dumps(one) for one in run["runs"])
+    PUBLISHED.mkdir(exist_ok=True)
+    (PUBLISHED / f"{name}.json").write_text(f'{json.dumps(head, indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
+    table = TABLES[name](run)
+    README.write_text(_markers(name).sub(lambda found: f"{found[1]}{table}{found[3]}", README.read_text()))
+
+
+def _markers(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(<!-- hangbench {name} -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
+
+
+def _of_nobody(text: str) -> str:
+    """Without the folders of this machine."""
+    return re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "", text)
+
+
+if __name__ == "__main__":
+    publish(sys.argv[1], Path(sys.argv[2]))
