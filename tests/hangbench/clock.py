@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 
 import psutil
 
 LOOK_EVERY_S = 0.2
 MOVES = 3  # switches between two looks; a poll of a queue every few seconds is not progress
 FIND_EVERY = 5  # looks between two searches for ranks
+IDLE_OVER_S, IDLE_SHARE = (
+    2.0,
+    0.15,
+)  # a rank that used less of a core than that, over that time, computes nothing
 
 
 class ProgressClock:
@@ -23,6 +28,7 @@ class ProgressClock:
         self._pid = pid
         self._ranks: dict[int, int] = {}
         self._switches: dict[int, int] = {}
+        self._cpu: deque[tuple[float, dict[int, float]]] = deque()
         self._over = threading.Event()
         self.last_progress: float | None = None
         self.ranks_seen = 0
@@ -38,6 +44,22 @@ class ProgressClock:
         """Seconds since the job last moved; 0 while it has never done so."""
         return time.time() - self.last_progress if self.last_progress is not None else 0.0
 
+    def someone_waits(self) -> bool:
+        """Whether a rank computes nothing. While torch is imported all compute, and switch as rarely as in a hang."""
+        if not self._cpu:
+            return False
+        then, before = self._cpu[0]
+        now, after = self._cpu[-1]
+        limit = IDLE_SHARE * (now - then)
+        return now - then >= IDLE_OVER_S and any(
+            after[pid] - before[pid] < limit for pid in after if pid in before
+        )
+
+    @property
+    def ranks(self) -> dict[int, int]:
+        """pid -> rank, as last found."""
+        return dict(self._ranks)
+
     def _run(self) -> None:
         look = 0
         while not self._over.wait(LOOK_EVERY_S):
@@ -45,10 +67,17 @@ class ProgressClock:
                 self._ranks = _ranks_under(self._pid) or self._ranks
                 self.ranks_seen = max(self.ranks_seen, len(self._ranks))
             look += 1
+            self._note_cpu()
             moved = [pid for pid in self._ranks if self._has_moved(pid)]
             # A job moves together. One rank that moves alone polls, or is the one that everybody waits for.
             if len(moved) >= min(2, max(self.ranks_seen, 1)):
                 self.last_progress = time.time()
+
+    def _note_cpu(self) -> None:
+        now = time.monotonic()
+        self._cpu.append((now, {pid: used for pid in self._ranks if (used := _cpu_s(pid)) is not None}))
+        while len(self._cpu) > 2 and now - self._cpu[1][0] >= IDLE_OVER_S:
+            self._cpu.popleft()
 
     def _has_moved(self, pid: int) -> bool:
         try:
@@ -78,6 +107,14 @@ def _ranks_under(pid: int) -> dict[int, int]:
         except psutil.Error:
             pass  # it has ended
     return ranks
+
+
+def _cpu_s(pid: int) -> float | None:
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return None
+    return float(times.user + times.system)
 
 
 def _rank_of(pid: int) -> int | None:
