@@ -25,8 +25,10 @@ NO_DDP = "hangbench: DistributedDataParallel segfaults under DETAIL"  # printed 
 
 _ALARM = re.compile(r"^(?:\[rank\d+\]: ?)?(?:[\w.]+Error|[\w.]+Exception)\b", re.MULTILINE)
 _FAILED_TO_PASS = re.compile(r"Ranks? (?P<ranks>[\d, ]+) failed to pass monitoredBarrier")
-_RUNNING = re.compile(
-    r"Rank (?P<rank>\d+) is running (?:collective|inconsistent collective): (?P<call>\w+\(.*?\))"
+_MISMATCH = re.compile(
+    r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running collective: (?P<call>.*?), "
+    r"but Rank (?P<other>\d+) is running collective: (?P<its_call>.*?)\.Collectives differ",
+    re.DOTALL,
 )
 _SEQUENCE = re.compile(r"SequenceNumber=\d+,? ?")
 _ERROR = re.compile(r"^(?:\[rank\d+\]: ?)?(?P<words>[\w.]*(?:Error|Exception)\b.*)$", re.MULTILINE)
@@ -63,14 +65,21 @@ def read(words: str) -> Answer:
 
 
 def _minority(words: str) -> tuple[int, ...] | None:
-    """Each rank says what it runs and names one that runs something else; of two neither is the odd one."""
+    """Whoever runs something else than the most; of two neither is the odd one, and both are named.
+
+    What a rank says about itself goes before what another says about it: the other's fingerprint is often garbled.
+    """
+    calls: dict[int, str] = {}
+    for found in _MISMATCH.finditer(words):
+        calls.setdefault(int(found["other"]), found["its_call"])
+    for found in _MISMATCH.finditer(words):
+        calls[int(found["rank"])] = found["call"]
     groups: dict[str, set[int]] = defaultdict(set)
-    for found in _RUNNING.finditer(words):
-        groups[_SEQUENCE.sub("", found["call"])].add(int(found["rank"]))
-    ranks = set().union(*groups.values()) if groups else set()
+    for rank, call in calls.items():
+        groups[_SEQUENCE.sub("", call)].add(rank)
     most = max((len(group) for group in groups.values()), default=0)
     largest = [group for group in groups.values() if len(group) == most]
-    odd = ranks - largest[0] if len(largest) == 1 else ranks
+    odd = set(calls) - largest[0] if len(largest) == 1 else set(calls)
     return tuple(sorted(odd)) or None
 
 
