@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 
 import psutil
 
 LOOK_EVERY_S = 0.2
 MOVES = 3  # switches between two looks; a poll of a queue every few seconds is not progress
 FIND_EVERY = 5  # looks between two searches for ranks
-IDLE_OVER_S, IDLE_SHARE = (
-    2.0,
-    0.15,
-)  # a rank that used less of a core than that, over that time, computes nothing
+ASLEEP_S = 2.0  # a main thread that was never seen runnable for that long waits for something
 
 
 class ProgressClock:
@@ -28,7 +24,7 @@ class ProgressClock:
         self._pid = pid
         self._ranks: dict[int, int] = {}
         self._switches: dict[int, int] = {}
-        self._cpu: deque[tuple[float, dict[int, float]]] = deque()
+        self._asleep_since: dict[int, float] = {}
         self._over = threading.Event()
         self.last_progress: float | None = None
         self.ranks_seen = 0
@@ -44,16 +40,11 @@ class ProgressClock:
         """Seconds since the job last moved; 0 while it has never done so."""
         return time.time() - self.last_progress if self.last_progress is not None else 0.0
 
-    def someone_waits(self) -> bool:
-        """Whether a rank computes nothing. While torch is imported all compute, and switch as rarely as in a hang."""
-        if not self._cpu:
-            return False
-        then, before = self._cpu[0]
-        now, after = self._cpu[-1]
-        limit = IDLE_SHARE * (now - then)
-        return now - then >= IDLE_OVER_S and any(
-            after[pid] - before[pid] < limit for pid in after if pid in before
-        )
+    def all_but_one_wait(self) -> bool:
+        """Whether at most one rank is at work. While torch is imported all are, and switch as rarely as in a hang."""
+        now, asleep = time.monotonic(), self._asleep_since.copy()
+        waiting = [pid for pid in self.ranks if pid in asleep and now - asleep[pid] >= ASLEEP_S]
+        return len(waiting) >= max(self.ranks_seen - 1, 1)
 
     @property
     def ranks(self) -> dict[int, int]:
@@ -67,17 +58,10 @@ class ProgressClock:
                 self._ranks = _ranks_under(self._pid) or self._ranks
                 self.ranks_seen = max(self.ranks_seen, len(self._ranks))
             look += 1
-            self._note_cpu()
             moved = [pid for pid in self._ranks if self._has_moved(pid)]
             # A job moves together. One rank that moves alone polls, or is the one that everybody waits for.
             if len(moved) >= min(2, max(self.ranks_seen, 1)):
                 self.last_progress = time.time()
-
-    def _note_cpu(self) -> None:
-        now = time.monotonic()
-        self._cpu.append((now, {pid: used for pid in self._ranks if (used := _cpu_s(pid)) is not None}))
-        while len(self._cpu) > 2 and now - self._cpu[1][0] >= IDLE_OVER_S:
-            self._cpu.popleft()
 
     def _has_moved(self, pid: int) -> bool:
         try:
@@ -86,6 +70,11 @@ class ProgressClock:
         except OSError:
             return False
         now = next(int(line.split()[1]) for line in lines if line.startswith(b"voluntary_ctxt_switches"))
+        state = next(line.split()[1] for line in lines if line.startswith(b"State:"))
+        if state in (b"R", b"D"):
+            self._asleep_since.pop(pid, None)
+        else:
+            self._asleep_since.setdefault(pid, time.monotonic())
         before = self._switches.get(pid)
         self._switches[pid] = now
         return before is not None and now - before >= MOVES
@@ -107,14 +96,6 @@ def _ranks_under(pid: int) -> dict[int, int]:
         except psutil.Error:
             pass  # it has ended
     return ranks
-
-
-def _cpu_s(pid: int) -> float | None:
-    try:
-        times = psutil.Process(pid).cpu_times()
-    except psutil.Error:
-        return None
-    return float(times.user + times.system)
 
 
 def _rank_of(pid: int) -> int | None:

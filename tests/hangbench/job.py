@@ -56,7 +56,7 @@ class Job:
             lambda: (
                 self.clock.ranks_seen > 0
                 and self.clock.still_for() > still_s
-                and self.clock.someone_waits()  # asked last: it is for what the switches cannot tell
+                and self.clock.all_but_one_wait()
             ),
             timeout_s,
         )
