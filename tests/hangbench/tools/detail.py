@@ -24,7 +24,10 @@ PG_TIMEOUT_S = 20
 NO_DDP = "hangbench: DistributedDataParallel segfaults under DETAIL"  # printed by wrappers/detail.py
 
 _ALARM = re.compile(r"^(?:\[rank\d+\]: ?)?(?:[\w.]+Error|[\w.]+Exception)\b", re.MULTILINE)
-_FAILED_TO_PASS = re.compile(r"Ranks? (?P<ranks>[\d, ]+) failed to pass monitoredBarrier")
+_FAILED_TO_PASS = re.compile(
+    r"^\[rank(?P<by>\d+)\]:.*\[Rank (?P<in_group>\d+)\]: Ranks? (?P<ranks>[\d, ]+) failed to pass monitoredBarrier",
+    re.MULTILINE,
+)
 _MISMATCH = re.compile(
     r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running collective: (?P<call>.*?), "
     r"but Rank (?P<other>\d+) is running collective: (?P<its_call>.*?)\.Collectives differ",
@@ -48,14 +51,18 @@ def read(words: str) -> Answer:
             cause=Cause.COLLECTIVE_MISMATCH.value,
             says=_line_with(words, "Detected mismatch between collectives"),
         )
+    # Ranks are counted within the group: a message whose sender is another there than in the job cannot be mapped.
     missing = {
-        int(rank) for found in _FAILED_TO_PASS.finditer(words) for rank in re.findall(r"\d+", found["ranks"])
+        int(rank)
+        for found in _FAILED_TO_PASS.finditer(words)
+        if found["by"] == found["in_group"]
+        for rank in re.findall(r"\d+", found["ranks"])
     }
     if missing:
         return Answer(
             culprits=tuple(sorted(missing)),
             status=Status.HANG.value,
-            says=_line_with(words, "failed to pass monitoredBarrier"),
+            says="; ".join(dict.fromkeys(found[0] for found in _FAILED_TO_PASS.finditer(words)))[:600],
         )
     first = _ERROR.search(words)
     if first and re.search(r"[Tt]imed out|[Tt]imeout|monitoredBarrier", words):

@@ -18,10 +18,17 @@ ALL_REDUCE = (
     "CollectiveFingerPrint(SequenceNumber=0OpType=REDUCE).Collectives differ in the following aspects: "
     "\t Sequence number: 35vs 0  Op type: ALLREDUCEvs REDUCE\n"
 )
-MISSING = (
-    "[rank0]: RuntimeError: Ranks 2 failed to pass monitoredBarrier in 20000 ms\n"
-    "[rank1]: RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "
+IN_SUBGROUP = (
+    "[rank2]:[E1116 05:47:43.067041278 ProcessGroupGloo.cpp:2901] [Rank 0]: Rank 1 failed to pass monitoredBarrier in "
+    "20000 ms\n"
+    "[rank2]: RuntimeError: [Rank 0]: Ranks 1 failed to pass monitoredBarrier in 20000 ms\n"
+    "[rank3]: RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "
     "send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+)
+MISSING = (
+    "[rank0]:[E1116 05:47:43.144315356 ProcessGroupGloo.cpp:2901] [Rank 0]: Rank 2 failed to pass monitoredBarrier in "
+    "20000 ms\n"
+    "[rank0]: RuntimeError: [Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 20000 ms\n"
 )
 TIMED_OUT = (
     "[rank1]: RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 20000ms for recv\n"
@@ -54,8 +61,12 @@ def test_of_two_that_disagree_both_are_named() -> None:
 
 
 def test_who_did_not_come_is_named_without_a_cause() -> None:
-    answer = read(MISSING + ROOT_CAUSE.format(code=1))
-    assert (answer.culprits, answer.status, answer.cause) == ((2,), "hang", None)
+    answer = read(IN_SUBGROUP + MISSING + ROOT_CAUSE.format(code=1))
+    assert (answer.culprits, answer.status, answer.cause) == ((2, 3), "hang", None)
+
+
+def test_a_rank_of_a_subgroup_is_not_taken_for_a_rank_of_the_job() -> None:
+    assert read(IN_SUBGROUP + ROOT_CAUSE.format(code=1)).culprits is None
 
 
 def test_whoever_gave_up_waiting_is_not_named() -> None:
