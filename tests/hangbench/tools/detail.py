@@ -29,9 +29,10 @@ _FAILED_TO_PASS = re.compile(
     re.MULTILINE,
 )
 _MISMATCH = re.compile(
-    r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running collective: (?P<call>.*?), "
+    r"^\[rank(?P<by>\d+)\]:.*"
+    r"Detected mismatch between collectives on ranks\. Rank (?P<in_group>\d+) is running collective: (?P<call>.*?), "
     r"but Rank (?P<other>\d+) is running collective: (?P<its_call>.*?)\.Collectives differ",
-    re.DOTALL,
+    re.MULTILINE,
 )
 _SEQUENCE = re.compile(r"SequenceNumber=\d+,? ?")
 _ERROR = re.compile(r"^(?:\[rank\d+\]: ?)?(?P<words>[\w.]*(?:Error|Exception)\b.*)$", re.MULTILINE)
@@ -78,9 +79,10 @@ def _minority(words: str) -> tuple[int, ...] | None:
     """
     calls: dict[int, str] = {}
     for found in _MISMATCH.finditer(words):
-        calls.setdefault(int(found["other"]), found["its_call"])
+        if found["by"] == found["in_group"]:
+            calls.setdefault(int(found["other"]), found["its_call"])
     for found in _MISMATCH.finditer(words):
-        calls[int(found["rank"])] = found["call"]
+        calls[int(found["by"])] = found["call"]
     groups: dict[str, set[int]] = defaultdict(set)
     for rank, call in calls.items():
         groups[_SEQUENCE.sub("", call)].add(rank)
