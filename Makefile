@@ -3,8 +3,9 @@ VENV ?= .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+HANGBENCH_STAMP := $(VENV)/.installed-hangbench
 
-.PHONY: demo test test-fast scenarios lint bench proto clean
+.PHONY: demo test test-fast scenarios lint bench hangbench proto clean
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -31,6 +32,14 @@ lint: $(STAMP)
 
 bench: $(STAMP) ## cost and speed, as ratios measured in one run
 	$(BIN)/python -m tests.bench
+
+$(HANGBENCH_STAMP): $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,torch,hangbench]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps nvidia-resiliency-ext==0.4.1
+	touch $@
+
+hangbench: $(HANGBENCH_STAMP) ## ddetect beside the tools that people use today; ARGS='causes healthy --tools launch,pyspy'
+	$(BIN)/python -m tests.hangbench $(ARGS)
 
 proto: $(STAMP) ## regenerate ddetect/wire/v1 from proto/
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. --grpc_python_out=. proto/ddetect/wire/v1/*.proto

@@ -14,6 +14,7 @@ import psutil
 LOOK_EVERY_S = 0.2
 MOVES = 3  # switches between two looks; a poll of a queue every few seconds is not progress
 FIND_EVERY = 5  # looks between two searches for ranks
+ASLEEP_S = 2.0  # a main thread that was never seen runnable for that long waits for something
 
 
 class ProgressClock:
@@ -23,6 +24,7 @@ class ProgressClock:
         self._pid = pid
         self._ranks: dict[int, int] = {}
         self._switches: dict[int, int] = {}
+        self._asleep_since: dict[int, float] = {}
         self._over = threading.Event()
         self._moves: list[float] = []
         self.ranks_seen = 0
@@ -47,6 +49,17 @@ class ProgressClock:
         """Seconds since the job last moved; 0 while it has never done so."""
         return time.time() - self._moves[-1] if self._moves else 0.0
 
+    def all_but_one_wait(self) -> bool:
+        """Whether at most one rank is at work. While torch is imported all are, and switch as rarely as in a hang."""
+        now, asleep = time.monotonic(), self._asleep_since.copy()
+        waiting = [pid for pid in self.ranks if pid in asleep and now - asleep[pid] >= ASLEEP_S]
+        return len(waiting) >= max(self.ranks_seen - 1, 1)
+
+    @property
+    def ranks(self) -> dict[int, int]:
+        """pid -> rank, as last found."""
+        return dict(self._ranks)
+
     def _run(self) -> None:
         look = 0
         while not self._over.wait(LOOK_EVERY_S):
@@ -66,6 +79,11 @@ class ProgressClock:
         except OSError:
             return False
         now = next(int(line.split()[1]) for line in lines if line.startswith(b"voluntary_ctxt_switches"))
+        state = next(line.split()[1] for line in lines if line.startswith(b"State:"))
+        if state in (b"R", b"D"):
+            self._asleep_since.pop(pid, None)
+        else:
+            self._asleep_since.setdefault(pid, time.monotonic())
         before = self._switches.get(pid)
         self._switches[pid] = now
         return before is not None and now - before >= MOVES

@@ -52,7 +52,14 @@ class Job:
 
     def wait_until_still(self, still_s: float = 3.0, timeout_s: float = 60.0) -> bool:
         """Wait until the ranks have moved and then stood still for a while."""
-        return self.wait(lambda: self.clock.ranks_seen > 0 and self.clock.still_for() > still_s, timeout_s)
+        return self.wait(
+            lambda: (
+                self.clock.ranks_seen > 0
+                and self.clock.still_for() > still_s
+                and self.clock.all_but_one_wait()
+            ),
+            timeout_s,
+        )
 
 
 @contextmanager

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from tests.hangbench.tools import ddetect_attach, ddetect_launch
+from tests.hangbench.tools import (
+    ddetect_attach,
+    ddetect_launch,
+    detail,
+    ft_launcher,
+    pyspy,
+    torchdebug,
+    torchfrtrace,
+)
 from tests.hangbench.tools.base import Tool
 
 TOOLS: dict[str, Tool] = {
     "launch": ddetect_launch.TOOL,
     "attach": ddetect_attach.TOOL,
+    "pyspy": pyspy.TOOL,
+    "torchfrtrace": torchfrtrace.TOOL,
+    "torchdebug": torchdebug.TOOL,
+    "detail": detail.TOOL,
+    "ft_launcher": ft_launcher.TOOL,
 }
