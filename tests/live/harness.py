@@ -81,9 +81,15 @@ def run_scenario(
 ) -> Result:
     """Run one scenario until its verdict has the wanted stage (or until the job ends), then end it."""
     params = Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
-    job = command(SCENARIOS[name], params)
+    scenario = SCENARIOS[name]
     return run_job(
-        job, params, patience=patience, until=until, timeout_s=timeout_s, launch_options=launch_options
+        command(scenario, params),
+        params,
+        patience=patience,
+        until=until,
+        timeout_s=timeout_s,
+        incidents=scenario.incidents,
+        launch_options=launch_options,
     )
 
 
@@ -94,6 +100,7 @@ def run_job(
     patience: float,
     until: Until,
     timeout_s: float,
+    incidents: int = 1,
     launch_options: tuple[str, ...] = (),
 ) -> Result:
     """Run any command line under `ddetect launch` in the same way."""
@@ -112,9 +119,9 @@ def run_job(
                 start_new_session=True,
             )
         try:
-            problem = _wait(launcher, out, until, timeout_s)
+            problem = _wait(launcher, out, until, incidents, timeout_s)
             seen = f"{problem}\n{_describe(folder)}" if problem else ""
-            wanted = _wanted(out, until)  # read now: ending the job may add to what is said
+            wanted = _wanted(out, until, incidents)  # read now: ending the job may add to what is said
             report = _text(wanted[0].with_name("report.txt")) if wanted else ""
         finally:
             leftovers = _end(launcher, run_base, spared)
@@ -138,15 +145,15 @@ def read_incidents(out: Path) -> list[tuple[Path, dict[str, Any]]]:
     return [(path, json.loads(path.read_text())) for path in sorted(out.glob("incident-*/verdict.json"))]
 
 
-def _wanted(out: Path, until: Until) -> tuple[Path, dict[str, Any]] | None:
-    """The newest incident that has come as far as the caller wants."""
+def _wanted(out: Path, until: Until, count: int) -> tuple[Path, dict[str, Any]] | None:
+    """The newest incident that has come as far as the caller wants, once there are that many."""
     incidents = read_incidents(out)
     if until == "confirmed":
         incidents = [item for item in incidents if item[1].get("confirmed_at_unix_ns")]
-    return incidents[-1] if incidents else None
+    return incidents[-1] if len(incidents) >= count else None
 
 
-def _wait(launcher: subprocess.Popen[bytes], out: Path, until: Until, timeout_s: float) -> str:
+def _wait(launcher: subprocess.Popen[bytes], out: Path, until: Until, count: int, timeout_s: float) -> str:
     """Wait for what is wanted; the reason in words when it does not come."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -154,7 +161,7 @@ def _wait(launcher: subprocess.Popen[bytes], out: Path, until: Until, timeout_s:
         if until == "end":
             if ended:
                 return ""
-        elif _wanted(out, until) is not None:
+        elif _wanted(out, until, count) is not None:
             return ""
         elif ended:
             return f"the job ended (exit code {launcher.returncode}) and no verdict was {until}"
