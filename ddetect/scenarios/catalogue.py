@@ -161,6 +161,10 @@ _ALL = (
         "two_culprits", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", culprits=_struck_and_next, min_world=3
     ),
     Scenario("network_cut", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=_nobody, starts_itself=True),
+    # The first attempt ends with an exception: an incident of its own.
+    Scenario(
+        "elastic_restart", _HANG, Cause.USER_CODE, _TIME, "warm_cache", torchrun=("--max-restarts", "1"), incidents=2
+    ),
     # The ranks of the truth are those after the change; before it there is one more, in front.
     Scenario("membership_change", _HANG, Cause.USER_CODE, _TIME, "read_index", starts_itself=True, incidents=2),
     # what it does instead
