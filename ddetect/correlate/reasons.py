@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from ddetect.correlate.classify import classify_thread
 from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.scene import Scene, Seen
 from ddetect.correlate.where import format_stack, format_where, innermost_user, where_of
@@ -107,12 +108,14 @@ def _verb(seen: Seen) -> str:
 
 
 def sight_lines(seen: Seen) -> tuple[str, ...]:
-    """Evidence: the main thread of a process, or why there is none."""
+    """Evidence: the thread that tells what a process does, or why there is none."""
     thread, name = seen.doing.thread, f"rank {seen.rank} (pid {seen.pid})"
     if seen.role is Role.LOADER_WORKER:
         name = f"loader worker {seen.index} of rank {seen.rank} (pid {seen.pid})" if seen.index >= 0 else name
     elif seen.role is Role.CHILD:
         name = f"child process of rank {seen.rank} (pid {seen.pid})"
+    elif thread is not None and not thread.is_main:
+        name += f", thread {thread.name!r}"
     if thread is None:
         why = seen.sighting.unread or "no stack was taken"
         return (f"{name}: state {seen.sighting.state or 'unknown'}, stack unread: {why}",)
@@ -221,6 +224,8 @@ def _data(scene: Scene, seen: Seen) -> Reason:
         one = max(fetching, key=lambda seen: (seen.fetch_age_s, -seen.index))
     elif busy:
         one = max(busy, key=lambda seen: (seen.in_disk_wait, seen.doing.kind is Kind.FETCH, -seen.index))
+    elif (thread := _fetching_thread(scene, seen)) is not None:
+        one = thread
     else:
         more = (
             f"all {len(workers)} loader workers are idle: the batch was lost, or a thread of the rank holds it",
@@ -242,7 +247,19 @@ def _data(scene: Scene, seen: Seen) -> Reason:
     return _with(reason, f"waits for its DataLoader: {_worker(one)} {reason.doing}", rank_line)
 
 
+def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
+    """The rank, as seen through the thread that has the batch in its hands: the one that pins memory."""
+    for thread in seen.sighting.threads:
+        if not thread.is_main:
+            doing = classify_thread(thread, scene.signatures, process_state=seen.sighting.state)
+            if doing.kind is Kind.FETCH:
+                return replace(seen, doing=replace(doing, frame=doing.frame or seen.doing.frame))
+    return None
+
+
 def _worker(seen: Seen) -> str:
+    if seen.role is Role.RANK:
+        return f"its own thread {seen.doing.thread.name if seen.doing.thread else ''!r}, which pins memory,"
     return (
         f"loader worker {seen.index} (pid {seen.pid})"
         if seen.index >= 0

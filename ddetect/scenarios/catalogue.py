@@ -64,6 +64,8 @@ class Scenario:
     culprits: Callable[[Params], tuple[int, ...]] = _struck
     role: str | None = None  # of the process at fault, when it is not the rank process itself
     index: Callable[[Params], int] | None = None  # of the loader worker at fault
+    torchrun: tuple[str, ...] = ()  # options of torchrun's own
+    incidents: int = 1  # that are to come; the truth is that of the last
     starts_itself: bool = False  # plays its own launcher: no torchrun
     own_network: bool = False
     min_world: int = 2  # ranks that it takes; any rank may be struck, and a larger job changes nothing
@@ -158,6 +160,13 @@ _ALL = (
     Scenario(
         "two_culprits", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", culprits=_struck_and_next, min_world=3
     ),
+    Scenario("network_cut", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=_nobody, starts_itself=True),
+    # The first attempt ends with an exception: an incident of its own.
+    Scenario(
+        "elastic_restart", _HANG, Cause.USER_CODE, _TIME, "warm_cache", torchrun=("--max-restarts", "1"), incidents=2
+    ),
+    # The ranks of the truth are those after the change; before it there is one more, in front.
+    Scenario("membership_change", _HANG, Cause.USER_CODE, _TIME, "read_index", starts_itself=True, incidents=2),
     # what it does instead
     Scenario("input_left", _HANG, Cause.USER_CODE, _TIME, "confirm_overwrite"),
     Scenario("subprocess_run", _HANG, Cause.USER_CODE, _TIME, "sync_bucket"),
@@ -197,6 +206,7 @@ _ALL = (
         "data_socket", _HANG, Cause.DATA_LOADING, _TIME, "fetch_remote",
         role="loader_worker", index=_worker_of_batch,
     ),
+    Scenario("pin_memory_thread", _HANG, Cause.DATA_LOADING, _TIME, "pin_memory"),
     Scenario(
         "evaluation_loader", _HANG, Cause.DATA_LOADING, _TIME, "read_label",
         role="loader_worker", index=_first_worker,
@@ -240,7 +250,9 @@ def command(scenario: Scenario, params: Params) -> list[str]:
     ]  # fmt: skip
     if scenario.starts_itself:
         return [sys.executable, *options, "--world-size", str(params.world_size)]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(params.world_size)]
+    torchrun = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(params.world_size), *scenario.torchrun
+    ]  # fmt: skip
     if scenario.own_network:
         # Not --standalone: its rendezvous keeps a connection alive, and would end the job before anyone can look.
         alone = ["--nnodes", "1", "--master-addr", "127.0.0.1", "--master-port", "29500"]

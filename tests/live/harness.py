@@ -87,13 +87,14 @@ def run_scenario(
     With a `cause` only a verdict that names it is waited for: on a busy machine a slow step may be suspected first.
     """
     params = Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
-    job = command(SCENARIOS[name], params)
+    scenario = SCENARIOS[name]
     return run_job(
-        job,
+        command(scenario, params),
         params,
         patience=patience,
         until=until,
         timeout_s=timeout_s,
+        incidents=scenario.incidents,
         launch_options=launch_options,
         keep=keep,
         on_start=on_start,
@@ -108,6 +109,7 @@ def run_job(
     patience: float,
     until: Until,
     timeout_s: float,
+    incidents: int = 1,
     launch_options: tuple[str, ...] = (),
     keep: Path | None = None,
     on_start: Callable[[int], object] = lambda pid: None,
@@ -133,9 +135,10 @@ def run_job(
             )
         try:
             on_start(launcher.pid)
-            problem = _wait(launcher, out, until, cause, timeout_s)
+            want = _Want(until, incidents, cause)
+            problem = _wait(launcher, out, want, timeout_s)
             seen = f"{problem}\n{_describe(folder)}" if problem else ""
-            wanted = _wanted(out, until, cause)  # read now: ending the job may add to what is said
+            wanted = _wanted(out, want)  # read now: ending the job may add to what is said
             report = _text(wanted[0].with_name("report.txt")) if wanted else ""
             if keep and wanted:
                 shutil.copytree(wanted[0].parent, keep, dirs_exist_ok=True)
@@ -162,30 +165,37 @@ def read_incidents(out: Path) -> list[tuple[Path, dict[str, Any]]]:
     return [(path, json.loads(path.read_text())) for path in sorted(out.glob("incident-*/verdict.json"))]
 
 
-def _wanted(out: Path, until: Until, cause: str | None) -> tuple[Path, dict[str, Any]] | None:
-    """The newest incident that has come as far as the caller wants."""
-    incidents = [item for item in read_incidents(out) if cause is None or item[1]["cause"] == cause]
-    if until == "confirmed":
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """What a caller waits for: so many incidents of that stage (and cause, if it matters)."""
+
+    until: Until
+    count: int
+    cause: str | None
+
+
+def _wanted(out: Path, want: _Want) -> tuple[Path, dict[str, Any]] | None:
+    """The newest incident that has come as far as the caller wants, once there are that many."""
+    incidents = [item for item in read_incidents(out) if want.cause in (None, item[1]["cause"])]
+    if want.until == "confirmed":
         incidents = [item for item in incidents if item[1].get("confirmed_at_unix_ns")]
-    return incidents[-1] if incidents else None
+    return incidents[-1] if len(incidents) >= want.count else None
 
 
-def _wait(
-    launcher: subprocess.Popen[bytes], out: Path, until: Until, cause: str | None, timeout_s: float
-) -> str:
+def _wait(launcher: subprocess.Popen[bytes], out: Path, want: _Want, timeout_s: float) -> str:
     """Wait for what is wanted; the reason in words when it does not come."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         ended = launcher.poll() is not None  # asked first: its last verdict is on disk before it ends
-        if until == "end":
+        if want.until == "end":
             if ended:
                 return ""
-        elif _wanted(out, until, cause) is not None:
+        elif _wanted(out, want) is not None:
             return ""
         elif ended:
-            return f"the job ended (exit code {launcher.returncode}) and no verdict was {until}"
+            return f"the job ended (exit code {launcher.returncode}) and no verdict was {want.until}"
         time.sleep(LOOK_EVERY_S)
-    return f"nothing after {timeout_s:.0f} s: wanted {until!r}" + (f" with cause {cause!r}" if cause else "")
+    return f"nothing after {timeout_s:.0f} s: wanted {want}" + (f" with cause {cause!r}" if cause else "")
 
 
 def _environment(run_base: Path) -> dict[str, str]:

@@ -44,7 +44,7 @@ def run(scenario: Scenario, params: Params) -> Result:
         world_size=params.world_size,
         at=params.at,
         step_ms=params.step_ms,
-        timeout_s=120.0 + (STARTUP_EXTRA_S if scenario.before_first_step else 0.0),
+        timeout_s=120.0 * scenario.incidents + (STARTUP_EXTRA_S if scenario.before_first_step else 0.0),
     )
 
 

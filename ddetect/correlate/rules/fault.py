@@ -45,15 +45,26 @@ SEEN_LATE_S = 1.5
 """A process that vanished is seen only when the agent next looks; an exception wrote its own time."""
 
 
+ENDED_AFTER_S = 0.5
+"""A launcher sees a failure and ends the rest; whoever gets SIGTERM this long after another rank raised was ended."""
+
+
 def is_consequence(gone: Gone) -> bool:
     """Whether this death only follows from another rank's."""
     return gone.how is Departure.RAISED and _CONSEQUENCE.search(gone.exception) is not None
 
 
+def _follows(gone: Gone, deaths: list[Gone]) -> bool:
+    """Whether this death follows from another: by what it says, or because the launcher ended the rest."""
+    if gone.how is Departure.VANISHED and gone.signal == _ENDED_BY_LAUNCHER:
+        return any(one.how is Departure.RAISED and one.age_s > gone.age_s + ENDED_AFTER_S for one in deaths)
+    return is_consequence(gone)
+
+
 def only_consequences(scene: Scene) -> bool:
     """Ranks died, and all of them because of somebody else."""
     deaths = [gone for gone in scene.gone_ranks.values() if gone.how is not Departure.EXITED]
-    return bool(deaths) and all(is_consequence(gone) for gone in deaths) and not _dead_workers(scene)
+    return bool(deaths) and all(_follows(gone, deaths) for gone in deaths) and not _dead_workers(scene)
 
 
 def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
@@ -61,7 +72,7 @@ def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
     dead_workers = _dead_workers(scene)
     victims = {rank for rank, _ in dead_workers}
     deaths = [g for g in scene.gone_ranks.values() if g.how is not Departure.EXITED and g.rank not in victims]
-    origins = [gone for gone in deaths if not is_consequence(gone)]
+    origins = [gone for gone in deaths if not _follows(gone, deaths)]
     if dead_workers and not any(gone.age_s > dead_workers[0][1].age_s + SEEN_LATE_S for gone in origins):
         return [_worker_died(scene, *dead_workers[0])]
     if not origins:

@@ -137,6 +137,36 @@ def test_idle_workers_are_not_accused():
     assert verdict.confidence < judge(scene(all_reduce=[0], loader=[1])).confidence
 
 
+PIN = f"{SITE}/torch/utils/data/_utils/pin_memory.py"
+PIN_LOOP = (f"do_one_step {PIN}:28", f"_pin_memory_loop {PIN}:52", f"run {LIB}/threading.py:982")
+
+
+@pytest.mark.parametrize(
+    ("frames", "where"),
+    [
+        (
+            ("pin_memory /job/batch.py:7", f"pin_memory {PIN}:60", *PIN_LOOP),
+            Where("pin_memory", "batch.py", 7),
+        ),
+        ((f"pin_memory {PIN}:57", *PIN_LOOP), Where("train", "train.py", 40)),
+        ((f"get {LIB}/multiprocessing/queues.py:113", *PIN_LOOP), Where("train", "train.py", 40)),
+    ],
+    ids=["in the batch's own code", "in torch", "idle"],
+)
+def test_thread_that_pins_memory_is_accused_when_it_holds_the_batch(frames, where):
+    """The workers have delivered and the rank waits for its own thread; one that waits for a batch holds none."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "loader")
+    row.workers = (IDLE_WORKER, IDLE_WORKER)
+    row.look = sighting(*row.look.threads, thread(*frames, main=False, name="pins", **SLEEPS))
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprits[0].where) == (Cause.DATA_LOADING, where)
+    assert ("thread 'pins', which pins memory, sleeps" in verdict.culprits[0].doing) == (frames[0][0] == "p")
+
+
 def test_page_says_data_but_stack_is_unread_is_still_data_loading():
     """The phase of the page is enough to say data loading."""
     builder = build(2)

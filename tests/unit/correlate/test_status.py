@@ -65,6 +65,25 @@ def test_rank_killed_by_another_signal_comes_before_those_the_launcher_ended():
     assert "SIGKILL" in verdict.summary
 
 
+@pytest.mark.parametrize(
+    ("ended_age_s", "rank", "cause"),
+    [(0.5, 0, Cause.PYTHON_EXCEPTION), (2.1, 2, Cause.KILLED_BY_SIGNAL)],
+    ids=["after the errors", "before the errors"],
+)
+def test_rank_that_the_launcher_ended_is_not_blamed_for_errors_before_it(ended_age_s, rank, cause):
+    """Only consequences and a SIGTERM: the SIGTERM is the origin when it came first, and the launcher's otherwise."""
+    refused = "RuntimeError: connectFullMesh failed: Connection refused"
+    gone = [
+        died(0, Departure.RAISED, age_s=1.8, exception=refused),
+        died(1, Departure.RAISED, age_s=1.7, exception=refused),
+        replace(died(2, Departure.VANISHED, age_s=ended_age_s), signal=15),
+    ]
+
+    verdict = judge(scene(world=3, gone=gone))
+
+    assert (verdict.status, verdict.cause, verdict.culprit_ranks) == (Status.STOPPED, cause, (rank,))
+
+
 def test_rank_on_its_way_out_for_whom_nobody_waits_needs_time_to_be_a_hang():
     """Every job ends: a slow teardown contradicts nothing."""
     verdict = judge(scene(leaving=[0, 1]))
