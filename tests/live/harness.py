@@ -195,7 +195,7 @@ def _wait(launcher: subprocess.Popen[bytes], out: Path, want: _Want, timeout_s: 
         elif ended:
             return f"the job ended (exit code {launcher.returncode}) and no verdict was {want.until}"
         time.sleep(LOOK_EVERY_S)
-    return f"nothing after {timeout_s:.0f} s: wanted {want}" + (f" with cause {cause!r}" if cause else "")
+    return f"nothing after {timeout_s:.0f} s: wanted {want}"
 
 
 def _environment(run_base: Path) -> dict[str, str]:
