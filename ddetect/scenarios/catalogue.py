@@ -160,6 +160,7 @@ _ALL = (
     Scenario(
         "two_culprits", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", culprits=_struck_and_next, min_world=3
     ),
+    Scenario("join_hang", _HANG, Cause.USER_CODE, _TIME, "augment_batch"),
     Scenario("network_cut", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=_nobody, starts_itself=True),
     # The first attempt ends with an exception: an incident of its own.
     Scenario(

@@ -9,7 +9,7 @@ import training
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-args = training.arguments(steps=8, micro_batches=80)
+args = training.arguments(steps=6, micro_batches=80)
 dist.init_process_group("gloo")
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
