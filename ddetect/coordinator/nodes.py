@@ -44,6 +44,7 @@ class Pulse:
     quiet_at: float  # and when it last moved
     seen_at: float  # how far our sight reaches: the oldest of the newest beats
     phase: Phase  # what the ranks that are not inside a collective do; PAUSED if somebody stopped them all
+    leaving: bool = False  # all of them are on their way out
 
 
 @dataclass(slots=True)
@@ -106,6 +107,7 @@ class Nodes:
             quiet_at=float(active_at[quiet]),
             seen_at=min(at for _, _, at in parts),
             phase=Phase.PAUSED if (state[alive] == ord("T")).all() else _telling_phase(phase[alive]),
+            leaving=bool(np.isin(phase[alive], (Phase.LEAVING, Phase.EXITING)).all()),
         )
 
     def roster(self) -> Roster:

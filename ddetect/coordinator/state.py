@@ -184,6 +184,8 @@ class Job:
             return None
         self.patience.pace(pulse.steps, pulse.seen_at)
         limit = self.patience.suspect_after_s(pulse.phase, steps=pulse.steps)
+        if pulse.leaving:  # a job that ends takes its time, and nobody is waited for
+            limit = max(limit, self.settings.startup_s)
         quiet_s = pulse.seen_at - pulse.activity_at
         kind, since = "", -math.inf
         if quiet_s > limit:

@@ -137,6 +137,17 @@ def test_stall_of_a_learned_job_is_suspected_within_five_seconds():
     assert not record.alarm
 
 
+def test_job_that_ends_slowly_is_not_suspected_at_once():
+    """Tearing down takes seconds; an hour of it is another matter."""
+    story = Story().run(10, stepping=True)
+    story.phase = Phase.EXITING
+    assert story.run(20).records == []
+
+    story.run(20)
+
+    assert story.stages() == [Stage.SUSPECTED]
+
+
 def test_slow_start_does_not_make_the_steps_look_slow():
     """Ten seconds of imports before the second step say nothing of how long a step takes."""
     patience = Patience(Settings())
