@@ -13,6 +13,7 @@ from ddetect.model import Status
 from ddetect.scenarios.catalogue import Scenario
 from tests.hangbench.job import Job
 from tests.hangbench.outcome import Outcome
+from tests.hangbench.tools.base import TIMEOUT_S
 
 STILL_S = 3.0  # the same as for `ddetect attach`
 HEALTHY_CAP_S = 120.0
@@ -24,7 +25,7 @@ def ask_when_still(
     """The tool's answer; its time runs from the question, as that of `ddetect attach` does."""
     if scenario.status is Status.HEALTHY:
         return at_its_end(job)
-    stood_still = job.wait_until_still(STILL_S)
+    stood_still = job.wait_until_still(STILL_S, TIMEOUT_S)
     if job.ended:
         return Outcome(asked=True, says=f"the job had ended by itself (exit code {job.process.returncode})")
     if not stood_still:

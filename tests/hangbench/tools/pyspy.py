@@ -89,7 +89,7 @@ def _ask(job: Job, folder: Path) -> Outcome:
         status="hang" if culprits is not None else None,
         asked=True,
         evidence=f"stacks of {len(read)} of {len(dumps)} ranks" if read else "",
-        says=("a tie" if culprits is None else f"odd one out: {list(culprits)}")
+        says=("no minority" if culprits is None else f"odd one out: {list(culprits)}")
         + f" in {time.time() - asked_at:.1f} s; {where}"
         + (f"; failed: {failed}" if failed else ""),
     )
