@@ -17,6 +17,9 @@ from ddetect.model import UNKNOWN, Cause, Culprit, Frame, Phase, Process, Proof,
 TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
 
+EXIT_TAKES_S = 5.0
+"""A process that raised ends its loader workers (torch waits 5 s for one) and flushes; only then does it hang."""
+
 MOST_CHILDREN = 6
 """Child processes that are shown when a rank waits for one of them."""
 
@@ -55,9 +58,9 @@ def explain(scene: Scene, rank: int) -> Reason:
     if held is not None:
         return held
     if phase in (Phase.LEAVING, Phase.EXITING) or seen.doing.kind is Kind.TEARDOWN:
-        return _leaving(seen, phase)
+        return _leaving(scene, seen, phase)
     if phase is None and _runs_exit_handlers(scene, seen):
-        return _leaving(seen, Phase.EXITING)
+        return _leaving(scene, seen, None)
     if seen.doing.kind in (Kind.DATA_LOADING, Kind.FETCH) or (
         phase is Phase.DATA and seen.doing.kind in _VAGUE
     ):
@@ -175,10 +178,11 @@ def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
     return looks > 1
 
 
-def _leaving(seen: Seen, phase: Phase | None) -> Reason:
+def _leaving(scene: Scene, seen: Seen, phase: Phase | None) -> Reason:
     raised = seen.sighting.raised
     if raised is not None and raised.fatal:
-        reason = _reason(seen, Cause.PYTHON_EXCEPTION, "", proof=Proof.STRUCTURAL)
+        overdue = scene.phase_age_s[scene.position(seen.rank)] >= EXIT_TAKES_S
+        reason = _reason(seen, Cause.PYTHON_EXCEPTION, "", proof=Proof.STRUCTURAL if overdue else Proof.TIME)
         said = raised.exception.splitlines()[0][:200] + _place(raised.where)
         return replace(
             reason,

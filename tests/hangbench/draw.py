@@ -11,7 +11,7 @@ from ddetect.scenarios.catalogue import Params, Scenario
 def drawn(scenario: Scenario, seed: str, *, attached: bool = False) -> Params:
     """The same parameters for the same seed. `attached`: struck late enough that a watcher from outside is there."""
     draw = random.Random(f"{seed}/{scenario.name}")
-    world_size = draw.choice([n for n in (2, 2, 3, 4) if n >= scenario.min_world])
+    world_size = draw.choice([n for n in (2, 3, 3, 4) if n >= scenario.min_world])
     rank, at, step_ms = draw.randrange(world_size), draw.randrange(20, 50), draw.choice([15, 30, 50])
     if scenario.status is Status.HEALTHY:
         return Params(rank=-1, world_size=world_size, at=at, step_ms=50)

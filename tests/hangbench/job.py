@@ -15,10 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from tests.hangbench.clock import ProgressClock
-from tests.live.harness import adopted_orphans, descendants, end_all
+from tests.live.harness import adopted_orphans, descendants, kill_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +66,22 @@ def running(command: list[str], folder: Path, env: Mapping[str, str] | None = No
     folder.mkdir(parents=True, exist_ok=True)
     out, err = folder / "stdout", folder / "stderr"
     with adopted_orphans(), open(out, "wb") as stdout, open(err, "wb") as stderr:
-        spared = descendants()
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,  # never written to and never closed: a debugger prompt waits for it
-            stdout=stdout,
-            stderr=stderr,
-            env={**_environment(), **(env or {})},
-            start_new_session=True,
-        )
-        clock = ProgressClock(process.pid)
-        try:
+        spared, clock = descendants(), None
+        try:  # from here on: whoever ends the bench may do so while the job is being started
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,  # never written to and never closed: a debugger prompt waits for it
+                stdout=stdout,
+                stderr=stderr,
+                env={**_environment(), **(env or {})},
+                start_new_session=True,
+            )
+            clock = ProgressClock(process.pid)
             yield Job(process, clock, out, err, time.time())
         finally:
-            clock.stop()
-            for child in psutil.Process().children(recursive=True):
-                if child.pid not in spared:
-                    try:
-                        child.kill()
-                    except psutil.Error:
-                        pass  # it ended by itself
-            end_all(process, spared)
+            if clock is not None:
+                clock.stop()
+            kill_all(spared)
 
 
 def _environment() -> dict[str, str]:

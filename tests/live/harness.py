@@ -240,19 +240,24 @@ def end_all(launcher: subprocess.Popen[bytes], spared: frozenset[int]) -> list[s
         _reap_adopted(launcher.pid, spared)
         time.sleep(LOOK_EVERY_S)
     leftovers = [f"{process.pid} {_words(process)}" for process in _alive(spared)]
+    kill_all(spared, launcher.pid)
+    launcher.wait()
+    _reap_adopted(launcher.pid, spared)
+    if launcher.stdin:
+        launcher.stdin.close()
+    return leftovers
+
+
+def kill_all(spared: frozenset[int], launcher: int = 0) -> None:
+    """End by force what descends from this process, and wait for it; the launcher belongs to its Popen."""
     while remaining := _alive(spared):
         for process in remaining:
             try:
                 process.kill()
             except psutil.NoSuchProcess:
                 pass
-        _reap_adopted(launcher.pid, spared)
+        _reap_adopted(launcher, spared)
         time.sleep(LOOK_EVERY_S)
-    launcher.wait()
-    _reap_adopted(launcher.pid, spared)
-    if launcher.stdin:
-        launcher.stdin.close()
-    return leftovers
 
 
 def descendants() -> frozenset[int]:
@@ -277,7 +282,7 @@ def _alive(spared: frozenset[int]) -> list[psutil.Process]:
 
 
 def _reap_adopted(launcher: int, spared: frozenset[int]) -> None:
-    """Wait for orphans that ended as ours; the launcher belongs to its Popen."""
+    """Wait for orphans that ended as ours."""
     for process in _children(spared):
         if process.pid != launcher:
             try:

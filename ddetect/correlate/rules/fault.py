@@ -97,15 +97,29 @@ def _dead_workers(scene: Scene) -> list[tuple[int, Gone]]:
             continue
         rank = scene.gone_ranks.get(gone.rank)
         if rank is not None and rank.how is Departure.RAISED:
-            said = _LOADER_DEATH.search(rank.exception)
-            named = said is not None and str(gone.pid) in re.findall(r"\d+", said[1])
-            if named or (rank.exception.startswith(UNSEEN_ERROR) and _killed_before(gone, rank)):
+            if _names(rank.exception, gone) or (
+                rank.exception.startswith(UNSEEN_ERROR) and _killed_before(gone, rank)
+            ):
                 found.append((gone.rank, gone))
+        elif rank is None and _names(_last_words(scene, gone.rank), gone):
+            found.append((gone.rank, gone))
         elif rank is None and _waits_for_data(scene, gone.rank, gone.age_s):
             living = {seen.index for seen in scene.others_of(gone.rank, Role.LOADER_WORKER)}
             if gone.index not in living:
                 found.append((gone.rank, gone))
     return sorted(found, key=lambda pair: (-pair[1].age_s, pair[0]))
+
+
+def _names(exception: str, worker: Gone) -> bool:
+    """Whether this is torch's word that the worker died."""
+    said = _LOADER_DEATH.search(exception)
+    return said is not None and str(worker.pid) in re.findall(r"\d+", said[1])
+
+
+def _last_words(scene: Scene, rank: int) -> str:
+    """What a rank raised that is still on its way out."""
+    raised = scene.rank_process(rank).sighting.raised if scene.position(rank) >= 0 else None
+    return raised.exception if raised is not None and raised.fatal else ""
 
 
 def _killed_before(worker: Gone, rank: Gone) -> bool:

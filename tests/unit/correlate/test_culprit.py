@@ -217,6 +217,17 @@ def test_rank_that_does_not_get_out_after_its_exception_is_named_with_the_except
     assert verdict.culprits[0].where == Where("parse", "data.py", 9)
 
 
+def test_rank_that_has_just_raised_is_given_time_to_get_out():
+    """It tears down: a second after its exception nothing contradicts that it will end."""
+    builder = build(2)
+    builder.age_s = 1.0
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "exiting")
+    row.look = replace(row.look, raised=Raised("ValueError: bad", fatal=True))
+
+    assert judge(builder.snapshot()).proof is Proof.TIME
+
+
 def test_exception_of_a_thread_does_not_explain_a_rank_that_leaves():
     """Only the exception that ends the process tells why it leaves."""
     builder = build(2)

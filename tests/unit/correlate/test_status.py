@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 
 from ddetect.correlate.judge import judge
-from ddetect.model import Beats, Cause, Departure, Frame, Gone, Phase, Proof, Role, Snapshot, Status, Where
+from ddetect.model import (
+    Beats,
+    Cause,
+    Departure,
+    Frame,
+    Gone,
+    Phase,
+    Proof,
+    Raised,
+    Role,
+    Snapshot,
+    Status,
+    Where,
+)
 from tests.unit.correlate.scenes import DOINGS, build, died, scene
 
 RAISED, VANISHED, EXITED = Departure.RAISED, Departure.VANISHED, Departure.EXITED
@@ -145,6 +158,21 @@ def test_dead_loader_worker_is_the_fault_and_its_ranks_error_the_consequence():
     )
     assert verdict.culprits[0].process is not None
     assert (verdict.culprits[0].process.role, verdict.culprits[0].process.pid) == ("loader_worker", 4012)
+
+
+def test_dead_loader_worker_is_the_fault_while_its_rank_is_still_on_its_way_out():
+    """Tearing down takes seconds: what the rank has raised names the worker already."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "exiting")
+    said = "RuntimeError: DataLoader worker (pid 4012) is killed by signal: Killed. "
+    row.look = replace(row.look, raised=Raised(said, fatal=True))
+    builder.gone = [worker(1, 1)]
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.status, verdict.cause) == (Status.STOPPED, Cause.KILLED_BY_SIGNAL)
+    assert verdict.culprit_ranks == (1,)
 
 
 def test_dead_loader_worker_while_its_rank_still_waits_is_the_fault():
