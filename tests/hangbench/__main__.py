@@ -1,7 +1,7 @@
 """`make hangbench`: scenarios with a known truth under ddetect and under the tools that people use today.
 
-Enters: scenarios, tools, seeds. Leaves: a line per run as it ends, and in --out: results.json, table.md, and what each
-tool kept. Never here: torch; a process that outlives the bench.
+Enters: scenarios, tools, seeds. Leaves: a line per run as it ends, and in --out: results.json and table.md (whole after
+every run), and what each tool kept. Never here: torch; a process that outlives the bench.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,14 @@ import psutil
 
 from ddetect.model import Status
 from ddetect.scenarios.catalogue import SCENARIOS
+from tests.hangbench import made_with
+from tests.hangbench.draw import drawn
+from tests.hangbench.one import make_empty
+from tests.hangbench.outcome import Outcome, score
 from tests.hangbench.table import results, table_markdown
 from tests.hangbench.tools.all import TOOLS
 
-GIVE_UP_S = 300.0
+GIVE_UP_S = 360.0  # above every limit of every tool, and the time that it takes to end a job
 EPILOG = """\
 scenarios: names, patterns such as 'mismatch_*', or `causes` (one per cause), `hanging`, `healthy`, `all` (the default)
 examples:
@@ -53,31 +58,62 @@ def chosen(words: list[str]) -> list[str]:
     return [name for name in SCENARIOS if name in names]
 
 
-def run_one(name: str, tool: str, seed: str, out: Path) -> dict[str, Any]:
-    """One run in a process of its own; all that it started is ended if it takes too long."""
+def run_one(name: str, tool: str, seed: str, out: Path, min_world: int) -> dict[str, Any]:
+    """One run in a process of its own; all that it started is ended if it takes too long, and the run has failed."""
     folder = out / f"seed-{seed}" / f"{name}.{tool}"
-    command = [sys.executable, "-m", "tests.hangbench.one", name, tool, seed, str(folder)]
+    make_empty(folder)
+    command = [sys.executable, "-m", "tests.hangbench.one", name, tool, seed, str(folder), str(min_world)]
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         child.wait(GIVE_UP_S)
+        problem = f"it left no score (exit code {child.returncode})"
     except subprocess.TimeoutExpired:
-        for process in [*psutil.Process(child.pid).children(recursive=True), psutil.Process(child.pid)]:
-            try:
-                process.kill()
-            except psutil.Error:
-                pass  # it ended by itself
+        problem = f"it was not over after {GIVE_UP_S:.0f} s, and was killed"
+        kill_family(child.pid)
         child.wait()
+    return score_in(folder) or failed_score(name, tool, seed, min_world, problem)
+
+
+def score_in(folder: Path) -> dict[str, Any] | None:
+    """What a run left."""
     path = folder / "score.json"
-    if not path.exists():
-        raise SystemExit(f"{name} under {tool} left no score (exit code {child.returncode})")
-    told: dict[str, Any] = json.loads(path.read_text())
-    return told
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def failed_score(name: str, tool: str, seed: str, min_world: int, problem: str) -> dict[str, Any]:
+    """Of a run that left none."""
+    scenario = SCENARIOS[name]
+    params = drawn(scenario, seed, attached=TOOLS[tool].attaches, min_world=min_world)
+    return asdict(score(tool, seed, scenario, params, Outcome(failed=problem)))
+
+
+def kill_family(pid: int) -> None:
+    """End a process that we started, and all below it."""
+    for process in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
+        try:
+            process.kill()
+        except psutil.Error:
+            pass  # it ended by itself
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Whoever ends the bench finds the old text or the new one."""
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").replace(path)
 
 
 def line(told: dict[str, Any]) -> str:
     """One run for the eye."""
     outcome = told["outcome"]
-    mark = "right" if told["right"] else ("cannot" if outcome["cannot"] else "WRONG")
+    mark = (
+        "right"
+        if told["right"]
+        else "cannot"
+        if outcome["cannot"]
+        else "FAILED"
+        if outcome["failed"]
+        else "WRONG"
+    )
     times = " ".join(
         f"{told[key]:5.1f}" if told[key] is not None else "    -"
         for key in ("seconds_to_name", "seconds_to_alarm")
@@ -85,8 +121,8 @@ def line(told: dict[str, Any]) -> str:
     said = ""
     if not told["right"]:
         answer = f"{outcome['status']}/{outcome['cause']} {outcome['culprits']}, is {told['truth']}"
-        said = f" | {told['params']} {answer}: {(outcome['cannot'] or outcome['says'])[:300]!r}"
-    return f"{told['tool']:<8} {told['scenario']:<26} seed {told['seed']:<4} {mark:<6} {times}{said}"
+        said = f" | {told['params']} {answer}: {(outcome['cannot'] or outcome['failed'] or outcome['says'])[:300]!r}"
+    return f"{told['tool']:<12} {told['scenario']:<26} seed {told['seed']:<4} {mark:<6} {times}{said}"
 
 
 def main() -> int:
@@ -98,32 +134,39 @@ def main() -> int:
     parser.add_argument("--tools", default=",".join(TOOLS), help="default: %(default)s")
     parser.add_argument("--seeds", default="1", help="one full run for each (default: %(default)s)")
     parser.add_argument("--lanes", type=int, default=1, help="jobs at a time (default: %(default)s)")
+    parser.add_argument(
+        "--min-world", type=int, default=2, help="ranks of the smallest job (default: %(default)s)"
+    )
     parser.add_argument("--out", type=Path, default=Path("hangbench-out"))
     args = parser.parse_args()
     tools, seeds, names = args.tools.split(","), args.seeds.split(","), chosen(args.scenarios)
     if unknown := [tool for tool in tools if tool not in TOOLS]:
         raise SystemExit(f"no tool is called {unknown[0]!r}; there are: {', '.join(TOOLS)}")
     runs = [(name, tool, seed) for seed in seeds for name in names for tool in tools]
-    began, printing, told = time.monotonic(), threading.Lock(), list[dict[str, Any]]()
+    began, writing, told = time.monotonic(), threading.Lock(), list[dict[str, Any]]()
+    used = {tool: TOOLS[tool] for tool in tools}
+    made = {
+        "command": made_with.command_of(sys.argv[1:]),
+        "commit": made_with.commit(),
+        "machine": made_with.machine(),
+        "lanes": args.lanes,
+    }
 
     def do(run: tuple[str, str, str]) -> None:
-        result = run_one(*run, args.out)
-        with printing:
+        result = run_one(*run, args.out, args.min_world)
+        with writing:
             told.append(result)
+            told.sort(key=lambda one: runs.index((one["scenario"], one["tool"], one["seed"])))
+            so_far = results(made, used, told)
+            write_whole(args.out / "results.json", json.dumps(so_far, indent=1) + "\n")
+            write_whole(args.out / "table.md", table_markdown(so_far))
             print(f"{len(told)}/{len(runs)} {line(result)}", flush=True)
 
     with ThreadPoolExecutor(args.lanes) as lanes:
         list(lanes.map(do, runs))
-    told.sort(key=lambda one: runs.index((one["scenario"], one["tool"], one["seed"])))
-    how = f"python -m tests.hangbench {' '.join(sys.argv[1:])}".strip()
-    used = {tool: TOOLS[tool] for tool in tools}
-    run = results(how, used, told)
-    (args.out / "results.json").write_text(json.dumps(run, indent=1) + "\n")
-    table = table_markdown(run)
-    (args.out / "table.md").write_text(table)
-    print(
-        f"\n{table}\n{len(runs)} runs in {(time.monotonic() - began) / 60:.0f} minutes; all of it is in {args.out}"
-    )
+    minutes = (time.monotonic() - began) / 60
+    print(f"\n{(args.out / 'table.md').read_text()}")
+    print(f"{len(runs)} runs in {minutes:.0f} minutes; all of it is in {args.out}")
     return 0
 
 

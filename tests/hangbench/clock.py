@@ -28,6 +28,7 @@ class ProgressClock:
         self._over = threading.Event()
         self._moves: list[float] = []
         self.ranks_seen = 0
+        self.attempts = 0  # sets of ranks that had nobody in common with the one before
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -64,13 +65,21 @@ class ProgressClock:
         look = 0
         while not self._over.wait(LOOK_EVERY_S):
             if look % FIND_EVERY == 0:
-                self._ranks = _ranks_under(self._pid) or self._ranks
-                self.ranks_seen = max(self.ranks_seen, len(self._ranks))
+                self._find()
             look += 1
             moved = [pid for pid in self._ranks if self._has_moved(pid)]
             # A job moves together. One rank that moves alone polls, or is the one that everybody waits for.
             if len(moved) >= min(2, max(self.ranks_seen, 1)):
                 self._moves.append(time.time())
+
+    def _find(self) -> None:
+        found = _ranks_under(self._pid)
+        if not found:
+            return
+        if not found.keys() & self._ranks.keys():
+            self.attempts += 1
+        self._ranks = found
+        self.ranks_seen = max(self.ranks_seen, len(found))
 
     def _has_moved(self, pid: int) -> bool:
         try:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from tests.hangbench.clock import ProgressClock
 from tests.live.harness import adopted_orphans, descendants, kill_all
 
@@ -48,16 +50,27 @@ class Job:
             time.sleep(0.1)
         return True
 
-    def wait_until_still(self, still_s: float = 3.0, timeout_s: float = 60.0) -> bool:
-        """Wait until the ranks have moved and then stood still for a while."""
+    def wait_until_still(self, still_s: float, timeout_s: float, attempt: int = 1) -> bool:
+        """Wait until the ranks (of that attempt, if the job is started again) have moved and then stood still."""
         return self.wait(
             lambda: (
-                self.clock.ranks_seen > 0
+                self.clock.attempts >= attempt
                 and self.clock.still_for() > still_s
                 and self.clock.all_but_one_wait()
             ),
             timeout_s,
         )
+
+    def strays(self) -> str:
+        """Processes that lost their parents to us while the job itself is not among them: a tool left them behind."""
+        left = []
+        for child in psutil.Process().children():
+            try:
+                if child.pid != self.process.pid and child.status() != psutil.STATUS_ZOMBIE:
+                    left.append(f"{child.pid} {' '.join(child.cmdline())[:200]}")
+            except psutil.Error:
+                pass  # it has ended
+        return f"left behind: {left}" if left else ""
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""One scenario under one tool, in a process of its own: `python -m tests.hangbench.one SCENARIO TOOL SEED FOLDER`.
+"""One scenario under one tool, in a process of its own: `python -m tests.hangbench.one SCENARIO TOOL SEED FOLDER [N]`.
 
-Leaves: FOLDER/score.json beside whatever the tool kept. A process of its own, because whoever runs a job adopts its
-orphans. When the bench ends, this ends its job and itself.
+Leaves: FOLDER/score.json beside whatever the tool kept, and nothing that was in FOLDER before. N: the least number of
+ranks. A process of its own, because whoever runs a job adopts its orphans. When the bench ends, this ends its job and
+itself.
 """
 
 from __future__ import annotations
@@ -9,31 +10,49 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from ddetect.scenarios.catalogue import SCENARIOS
+from ddetect.scenarios.catalogue import SCENARIOS, Params, Scenario
 from tests.hangbench.draw import drawn
+from tests.hangbench.evidence import evidence_in
 from tests.hangbench.outcome import Outcome, score
 from tests.hangbench.tools.all import TOOLS
+from tests.hangbench.tools.tool import Tool
 
+PAUSES = "the program announces its pause with ddetect_probe.pause, which only `ddetect launch` hears"
 _PR_SET_PDEATHSIG = 1
 
 
-def main(name: str, tool_name: str, seed: str, folder: Path) -> None:
-    """Run it and write what it is worth; a tool that breaks has said nothing."""
+def main(name: str, tool_name: str, seed: str, folder: Path, min_world: int = 2) -> None:
+    """Run it and write what it is worth."""
     scenario, tool = SCENARIOS[name], TOOLS[tool_name]
-    params = drawn(scenario, seed, attached=tool.attaches)
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        outcome = tool.run(scenario, params, folder)
-    except Exception:  # the bench goes on, and the table shows it
-        outcome = Outcome(says=traceback.format_exc()[-1500:])
+    params = drawn(scenario, seed, attached=tool.attaches, min_world=min_world)
+    make_empty(folder)
+    outcome = outcome_of(tool, scenario, params, folder)
     told = asdict(score(tool_name, seed, scenario, params, outcome))
     (folder / "score.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+def outcome_of(tool: Tool, scenario: Scenario, params: Params, folder: Path) -> Outcome:
+    """What the tool did; a tool that breaks has said nothing and failed, and the bench goes on."""
+    if "ddetect_probe" in scenario.path.read_text() and not tool.hears_pause:
+        return Outcome(cannot=PAUSES)
+    try:
+        outcome = tool.run(scenario, params, folder)
+    except Exception:  # whatever it is, the table shows it
+        outcome = Outcome(failed=traceback.format_exc()[-1500:])
+    return replace(outcome, evidence=evidence_in(folder, log=tool.speaks_in_log))
+
+
+def make_empty(folder: Path) -> None:
+    """A folder with nothing of an earlier run."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
 
 
 def end_with_parent() -> None:
@@ -46,4 +65,4 @@ def end_with_parent() -> None:
 
 if __name__ == "__main__":
     end_with_parent()
-    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    main(*sys.argv[1:4], Path(sys.argv[4]), *map(int, sys.argv[5:]))

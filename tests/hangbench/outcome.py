@@ -2,6 +2,7 @@
 
 Enters: a scenario's truth and a tool's `Outcome`. Leaves: a `Score`. Never here: I/O, torch, mercy for our own tool:
 a culprit is right if exactly the struck ranks are named, a cause if status and cause are those of the truth.
+`undecided` is no alarm about a hang; about a healthy job every voice that is raised is a false one.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ class Outcome:
 
     alarm_at: float | None = None  # it raised its voice by itself, or (`asked`) answered when it was asked
     named_at: float | None = (
-        None  # the first time that a culprit was on disk; tools that only alarm: the same
+        None  # from then on the culprits and the cause that it ended with were to be read
     )
-    last_progress: float | None = None  # by the bench's own clock, not by any tool
+    last_progress: float | None = None  # by the bench's own clock, not by any tool; `asked`: the question
     culprits: tuple[int, ...] | None = None  # None: it names nobody
     status: str | None = None
     cause: str | None = None  # in ddetect's words, where the tool's own words mean the same
     asked: bool = False  # the tool does not watch: the bench asked it once the job stood still
-    evidence: str = ""  # what is left for a person to read, in a few words
+    suspicions: int = 0  # incidents that were opened and never became an alarm
+    evidence: str = ""  # the files that it left for a person to read
     says: str = ""  # its own words, one line
     cannot: str = ""  # why this tool cannot run this scenario, if so
+    failed: str = ""  # what broke: the tool, its adapter, or the job that it watched
+    doubt: str = ""  # why the bench does not trust its own measurement of this run, if so
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Score:
     seconds_to_alarm: float | None
     right_culprit: bool
     right_cause: bool
-    right: bool  # both; or, for a healthy job, silence
+    right: bool  # both; or, for a healthy job, silence; and nothing failed
     false_alarm: bool
     outcome: dict[str, Any]
 
@@ -58,9 +62,11 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
     healthy = scenario.status is Status.HEALTHY
     cause = scenario.cause.value if scenario.cause else None
     culprits = tuple(sorted(scenario.culprits(params)))
-    alarm = outcome.alarm_at is not None
-    right_culprit = alarm and not healthy and outcome.culprits == culprits
+    spoke = outcome.alarm_at is not None
+    alarm = spoke and (healthy or outcome.status != Status.UNDECIDED.value)
+    right_culprit = alarm and not healthy and (outcome.culprits or ()) == culprits
     right_cause = alarm and not healthy and (outcome.status, outcome.cause) == (scenario.status.value, cause)
+    told_truth = not alarm if healthy else right_culprit and right_cause
     return Score(
         tool=tool,
         scenario=scenario.name,
@@ -75,7 +81,7 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
         seconds_to_alarm=_seconds(outcome.alarm_at, outcome.last_progress),
         right_culprit=right_culprit,
         right_cause=right_cause,
-        right=not alarm if healthy else right_culprit and right_cause,
+        right=told_truth and not outcome.failed and not outcome.cannot,
         false_alarm=healthy and alarm,
         outcome=asdict(outcome),
     )

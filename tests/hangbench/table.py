@@ -5,15 +5,19 @@ Enters: scores as dicts. Leaves: results and their markdown. Never here: I/O.
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.hangbench.tools.base import Tool
+from tests.hangbench.tools.tool import Tool
 
 Told = dict[str, Any]
+NOTES = """\
+Right rank: exactly the struck ranks are named (nobody, where nobody is struck); `undecided` is no alarm. Seconds run
+from the last movement of the job by the bench's own clock, or from the question for a tool that is asked, over all
+alarms about jobs that had begun to step, right or wrong: `named` until the final answer could be read, `alarm` until
+the tool raised its voice. Evidence: the tool left files with stacks or the state of each rank (a log, if it holds a
+stack that is said to be a rank's). Suspicions: written down for healthy jobs and taken back without an alarm."""
 
 
 def summary(told: Iterable[Told]) -> dict[str, Any]:
@@ -21,40 +25,40 @@ def summary(told: Iterable[Told]) -> dict[str, Any]:
     every = list(told)
     hanging = [one for one in every if not one["healthy"]]
     healthy = [one for one in every if one["healthy"]]
-    ran = [one for one in hanging if not one["outcome"]["cannot"]]
-    timed = [one for one in hanging if one["alarm"] and one["seconds_to_name"] is not None]
-    named = [one["seconds_to_name"] for one in timed if one["learned"]]
-    starting = [one["seconds_to_name"] for one in timed if not one["learned"]]
-    proven = [one["seconds_to_alarm"] for one in timed if one["learned"] and one["structural"]]
+    alarms = [one for one in hanging if one["alarm"]]
+    stepping = [one for one in alarms if one["learned"]]
     return {
         "hanging": len(hanging),
-        "could_run": len(ran),
-        "alarms": sum(one["alarm"] for one in hanging),
+        "could_run": sum(not one["outcome"]["cannot"] for one in hanging),
+        "alarms": len(alarms),
         "right_culprit": sum(one["right_culprit"] for one in hanging),
         "right_cause": sum(one["right_cause"] for one in hanging),
         "right_both": sum(one["right"] for one in hanging),
         "evidence": sum(bool(one["outcome"]["evidence"]) for one in hanging),
         "asked": any(one["outcome"]["asked"] for one in hanging),
-        "median_s": round(statistics.median(named), 1) if named else None,
-        "worst_s": round(max(named), 1) if named else None,
-        "starting_worst_s": round(max(starting), 1) if starting else None,
-        "structural_alarm_worst_s": round(max(proven), 1) if proven else None,
+        "named_s": _seconds("seconds_to_name", stepping),
+        "alarm_s": _seconds("seconds_to_alarm", stepping),
+        "starting_named_s": _seconds("seconds_to_name", [one for one in alarms if not one["learned"]]),
+        "structural_alarm_s": _seconds("seconds_to_alarm", [one for one in stepping if one["structural"]]),
         "healthy": len(healthy),
         "healthy_could_run": sum(not one["outcome"]["cannot"] for one in healthy),
         "false_alarms": sum(one["false_alarm"] for one in healthy),
+        "suspicions": sum(one["outcome"]["suspicions"] for one in healthy),
+        "failed": sum(bool(one["outcome"]["failed"]) for one in every),
+        "doubted": sum(bool(one["outcome"]["doubt"]) for one in every),
     }
 
 
-def results(command: str, tools: Mapping[str, Tool], told: list[Told]) -> dict[str, Any]:
+def results(made_with: Mapping[str, Any], tools: Mapping[str, Tool], told: list[Told]) -> dict[str, Any]:
     """Everything about one run of the bench, for whoever wants to count again."""
     return {
-        "command": command,
-        "machine": machine(),
+        **made_with,
         "tools": {
             name: {
                 "name": tool.name,
                 "version": tool.version(),
                 "settings": tool.settings,
+                "tells_cause": tool.tells_cause,
                 **summary(one for one in told if one["tool"] == name),
             }
             for name, tool in tools.items()
@@ -66,47 +70,84 @@ def results(command: str, tools: Mapping[str, Tool], told: list[Told]) -> dict[s
 def table_markdown(run: Mapping[str, Any]) -> str:
     """One line per tool, then how it was made."""
     rows = [
-        "| tool | alarm | right rank | right cause | both right | seconds, median (worst) | evidence kept | "
-        "false alarms |",
-        "|---|---|---|---|---|---|---|---|",
+        "| tool | could run | alarm | right rank | right cause | both right | named, s: median (worst) | "
+        "alarm, s: median (worst) | evidence | false alarms | suspicions | failed |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
         *(_row(tool) for tool in run["tools"].values()),
     ]
     settings = [f"- {tool['name']} {tool['version']}: {tool['settings']}." for tool in run["tools"].values()]
-    return "\n".join([*rows, "", f"Made by `{run['command']}`, {run['machine']}. Settings:", *settings, ""])
+    return "\n".join([*rows, "", NOTES, "", f"{_made(run)} Settings:", "", *settings, ""])
 
 
 def seeds_markdown(run: Mapping[str, Any]) -> str:
     """One line per tool and seed: how often it was right over the whole suite, and how fast."""
     rows = [
-        "| tool | seed | both right | culprit on disk: median, worst | alarm by structure: worst | before the first "
-        "step: worst | false alarms |",
-        "|---|---|---|---|---|---|---|",
+        "| tool | seed | both right | named: median (worst), s | alarm: median (worst), s | alarm by structure, s | "
+        "named before the first step, s | false alarms | suspicions | failed |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, tool in run["tools"].items():
         mine = [one for one in run["runs"] if one["tool"] == name]
         for seed in dict.fromkeys(one["seed"] for one in mine):
             s = summary(one for one in mine if one["seed"] == seed)
-            share = s["right_both"] / s["hanging"]
-            rows.append(
-                f"| {tool['name']} | {seed} | {share:.1%} ({s['right_both']}/{s['hanging']}) | "
-                f"{s['median_s']} s, {s['worst_s']} s | {s['structural_alarm_worst_s']} s | "
-                f"{s['starting_worst_s']} s | {s['false_alarms']}/{s['healthy']} |"
-            )
-    return "\n".join([*rows, "", f"Made by `{run['command']}`, {run['machine']}.", ""])
+            cells = [
+                tool["name"], seed, _share(s), *map(_times, (s["named_s"], s["alarm_s"], s["structural_alarm_s"])),
+                _times(s["starting_named_s"]), _of(s["false_alarms"], s["healthy_could_run"]), s["suspicions"],
+                s["failed"],
+            ]  # fmt: skip
+            rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join([*rows, "", _made(run), ""])
 
 
 def _row(tool: Mapping[str, Any]) -> str:
-    of = tool["hanging"]
-    alarm = f"{tool['alarms']}/{of}" + (" when asked" if tool["asked"] else "")
-    seconds = f"{tool['median_s']} ({tool['worst_s']})" if tool["median_s"] is not None else "-"
-    both = f"{tool['right_both'] / of:.0%} ({tool['right_both']}/{of})" if of else "-"
-    false = f"{tool['false_alarms']}/{tool['healthy_could_run']}" if tool["healthy_could_run"] else "-"
+    of, causes = tool["hanging"], tool["tells_cause"]
+    same = tool["named_s"] == tool["alarm_s"]
+    cells = [
+        f"{tool['name']} {tool['version']}",
+        _of(tool["could_run"], of),
+        _of(tool["alarms"], of) + (" when asked" if tool["asked"] else ""),
+        _of(tool["right_culprit"], of),
+        _of(tool["right_cause"], of) if causes else "-",
+        _share(tool) if causes else "-",
+        _times(tool["named_s"]),
+        "same" if same and tool["alarm_s"] else _times(tool["alarm_s"]),
+        _of(tool["evidence"], of),
+        _of(tool["false_alarms"], tool["healthy_could_run"]),
+        tool["suspicions"],
+        tool["failed"],
+    ]
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _made(run: Mapping[str, Any]) -> str:
+    doubted = sum(tool["doubted"] for tool in run["tools"].values())
+    doubts = f" The clock is doubted in {doubted} runs (`doubt` in the results)." if doubted else ""
     return (
-        f"| {tool['name']} {tool['version']} | {alarm} | {tool['right_culprit']}/{of} | "
-        f"{tool['right_cause']}/{of} | {both} | {seconds} | {tool['evidence']}/{of} | {false} |"
+        f"Made by `{run['command']}` at commit {run['commit']}, {run['machine']}, {run['lanes']} "
+        f"job{'s' if run['lanes'] > 1 else ''} at a time.{doubts}"
     )
 
 
-def machine() -> str:
-    """What it ran on, without naming it."""
-    return f"{os.cpu_count()} cores, no GPU, Python {platform.python_version()}"
+def _seconds(key: str, told: list[Told]) -> dict[str, float] | None:
+    """Median and worst of so many runs; None if there was none."""
+    seconds = [one[key] for one in told if one[key] is not None]
+    if not seconds:
+        return None
+    return {
+        "median": round(statistics.median(seconds), 1),
+        "worst": round(max(seconds), 1),
+        "of": len(seconds),
+    }
+
+
+def _times(seconds: Mapping[str, float] | None) -> str:
+    return f"{seconds['median']} ({seconds['worst']} of {seconds['of']})" if seconds else "-"
+
+
+def _of(count: int, of: int) -> str:
+    return f"{count}/{of}" if of else "-"
+
+
+def _share(tool: Mapping[str, Any]) -> str:
+    right, of = tool["right_both"], tool["hanging"]
+    return f"{right / of:.0%} ({right}/{of})" if of else "-"

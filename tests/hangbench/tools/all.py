@@ -10,15 +10,18 @@ from tests.hangbench.tools import (
     pyspy,
     torchdebug,
     torchfrtrace,
+    torchrun,
 )
-from tests.hangbench.tools.base import Tool
+from tests.hangbench.tools.tool import Tool
 
 TOOLS: dict[str, Tool] = {
     "launch": ddetect_launch.TOOL,
     "attach": ddetect_attach.TOOL,
     "pyspy": pyspy.TOOL,
-    "torchfrtrace": torchfrtrace.TOOL,
+    "torchfrtrace": torchfrtrace.AS_SHIPPED,
+    "torchfrtrace_repaired": torchfrtrace.REPAIRED,
     "torchdebug": torchdebug.TOOL,
     "detail": detail.TOOL,
     "ft_launcher": ft_launcher.TOOL,
+    "torchrun": torchrun.TOOL,
 }

@@ -1,4 +1,4 @@
-"""ddetect without the probe: the job is started alone; `ddetect attach` comes when it stands still.
+"""ddetect without the probe: the job is started alone; `ddetect attach --once` is asked when it stands still.
 
 A job that ends by itself (and a healthy one) is watched from its start, as there is nobody to attach to afterwards.
 """
@@ -11,94 +11,77 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from ddetect.attach.find import JobScan, Wanted
-from ddetect.attach.once import look_and_judge
-from ddetect.attach.watch import settings_for
-from ddetect.errors import DdetectError
 from ddetect.model import Status
 from ddetect.scenarios.catalogue import Params, Scenario, command
-from ddetect.wire.file import write_snapshot
+from tests.hangbench.incidents import alarm_at, culprits_of, is_alarm, outcome_of
 from tests.hangbench.job import Job, running
 from tests.hangbench.outcome import Outcome
-from tests.hangbench.tools.base import HEALTHY_PATIENCE_S, TIMEOUT_S, Tool
+from tests.hangbench.tools.asking import STILL_S, ask_when_still, healthy_end
+from tests.hangbench.tools.tool import HEALTHY_CAP_S, KEPT, PATIENCE_S, Tool
 
-STILL_S = 3.0  # a person types `ddetect attach` when the log has stood still; here the bench does
-GIVE_UP_S = 45.0
-AGAIN_S = 2.0
+START_S = 60.0  # for all ranks to be there, before a watcher comes
+ANSWER_S = 90.0
+NO_ALARM = (Status.HEALTHY.value, Status.UNDECIDED.value)
 
 
 def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
     """Once when it hangs; from start to end when it ends."""
-    ends = scenario.status in (Status.STOPPED, Status.HEALTHY)
     with running(command(scenario, params), folder) as job:
-        return _watch(job, params, folder) if ends else _once(job, folder)
+        if scenario.status in (Status.STOPPED, Status.HEALTHY):
+            return _watch(job, scenario, params, folder / KEPT)
+        return ask_when_still(job, scenario, folder, _ask)
 
 
-def _once(job: Job, folder: Path) -> Outcome:
-    job.wait_until_still(STILL_S)
-    began = time.monotonic()
-    while True:
-        asked_at = time.time()
-        try:
-            scan = JobScan(Wanted((job.process.pid,)))
-            scan.choose()
-            incident, snapshot = look_and_judge(scan, settings_for(60.0))
-        except DdetectError as error:
-            return Outcome(says=str(error))
-        verdict = incident.verdict
-        if verdict.status is not Status.HEALTHY or time.monotonic() - began > GIVE_UP_S:
-            break
-        time.sleep(AGAIN_S)
-    write_snapshot(folder / "snapshot.ddsnap", snapshot)
-    if verdict.status is Status.HEALTHY:
-        return Outcome(says=verdict.summary)
+def _ask(job: Job, kept: Path) -> Outcome:
+    asked_at = time.time()
+    done = _attach(job, kept, ["--once", "--json"], ANSWER_S)
+    if not done.stdout:
+        return Outcome(asked=True, failed=f"exit code {done.returncode}: {done.stderr[-500:]}")
+    return answer(json.loads(done.stdout), asked_at, time.time())
+
+
+def answer(verdict: dict[str, Any], asked_at: float, now: float) -> Outcome:
+    """Its first and only one; a job that moves and one that nobody understands are no alarm."""
+    answered = None if verdict["status"] in NO_ALARM else now
     return Outcome(
-        alarm_at=time.time(),
-        named_at=time.time(),
-        last_progress=asked_at,  # it was asked: its time runs from the question
-        culprits=verdict.culprit_ranks,
-        status=verdict.status.value,
-        cause=verdict.cause.value if verdict.cause else None,
+        alarm_at=answered,
+        named_at=answered,
+        last_progress=asked_at,
+        culprits=culprits_of(verdict),
+        status=verdict["status"],
+        cause=verdict["cause"],
         asked=True,
-        evidence="report",
-        says=f"({verdict.confidence:.2f}) {verdict.summary}",
+        says=f"({verdict['confidence']:.2f}) {verdict['summary']}",
     )
 
 
-def _watch(job: Job, params: Params, folder: Path) -> Outcome:
-    job.wait(lambda: job.clock.ranks_seen >= params.world_size, 60.0)
-    out = folder / "out"
-    attach = [sys.executable, "-m", "ddetect", "attach", "--pid", str(job.process.pid), "--out", str(out)]
-    done = subprocess.run(
-        [*attach, "--patience", str(HEALTHY_PATIENCE_S)],
-        capture_output=True,
-        text=True,
-        timeout=2 * TIMEOUT_S,
-        check=False,
-    )
-    told = [json.loads(path.read_text()) for path in sorted(out.glob("incident-*/verdict.json"))]
-    alarms = [one for one in told if one.get("confirmed_at_unix_ns")]
-    if not alarms:
-        return Outcome(says=done.stderr[-300:])
-    last = alarms[-1]
-    return Outcome(
-        alarm_at=last["confirmed_at_unix_ns"] / 1e9,
-        named_at=last["judged_at_unix_ns"] / 1e9,
-        last_progress=job.clock.last_before(last["confirmed_at_unix_ns"] / 1e9),
-        culprits=tuple(sorted({culprit["rank"] for culprit in last["culprits"]})),
-        status=last["status"],
-        cause=last["cause"],
-        evidence="report, verdict.json, snapshot to replay",
-        says=f"({last['confidence']:.2f}) {last['summary']}",
-    )
+def _watch(job: Job, scenario: Scenario, params: Params, kept: Path) -> Outcome:
+    job.wait(lambda: job.clock.ranks_seen >= params.world_size, START_S)
+    done = _attach(job, kept, ["--patience", str(PATIENCE_S)], HEALTHY_CAP_S)
+    told = [json.loads(path.read_text()) for path in sorted(kept.glob("incident-*/verdict.json"))]
+    alarms = [one for one in told if is_alarm(one)]
+    suspicions = len(told) - len(alarms)
+    if alarms:
+        return outcome_of(alarms[-1], job.clock.last_before(alarm_at(alarms[-1])), suspicions)
+    failed = healthy_end(job) if scenario.status is Status.HEALTHY else ""
+    if done.returncode:
+        failed = failed or f"exit code {done.returncode}: {done.stderr[-500:]}"
+    return Outcome(suspicions=suspicions, says=done.stderr[-300:], failed=failed)
+
+
+def _attach(job: Job, kept: Path, options: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+    attach = [sys.executable, "-m", "ddetect", "attach", "--pid", str(job.process.pid), "--out", str(kept)]
+    return subprocess.run([*attach, *options], capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 TOOL = Tool(
     name="ddetect attach",
     version=lambda: version("ddetect"),
-    settings=f"--once when the job has stood still for {STILL_S:.0f} s; jobs that end are watched with --patience "
-    f"{HEALTHY_PATIENCE_S:.0f}; no probe, program unchanged",
+    settings=f"--once when the job has stood still for {STILL_S:.0f} s, its first answer counts; jobs that end by "
+    f"themselves are watched with --patience {PATIENCE_S:.0f} (default 60), and struck later so that it is there in "
+    "time; no probe, program unchanged",
     run=run,
     attaches=True,
 )

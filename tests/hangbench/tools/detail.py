@@ -12,18 +12,16 @@ from pathlib import Path
 
 from ddetect.model import Cause, Status
 from ddetect.scenarios.catalogue import Params, Scenario
-from tests.hangbench.job import running
 from tests.hangbench.outcome import Outcome
-from tests.hangbench.tools.asking import HEALTHY_CAP_S
-from tests.hangbench.tools.base import TIMEOUT_S, Tool
-from tests.hangbench.tools.overhear import Answer, overhear
+from tests.hangbench.tools.overhear import Answer, Speaker, listen
 from tests.hangbench.tools.through import STARTS_ITSELF, through
-from tests.hangbench.tools.torchrun_report import root_cause
+from tests.hangbench.tools.tool import PEER_LIMIT_S, Tool
 
-PG_TIMEOUT_S = 20
-NO_DDP = "hangbench: DistributedDataParallel segfaults under DETAIL"  # printed by wrappers/detail.py
+NO_DDP = (
+    "hangbench: DistributedDataParallel segfaults under DETAIL"  # what wrappers/detail.py is told to print
+)
+TWO_ATTEMPTS = "what the first attempt raised is in the same log as the second"
 
-_ALARM = re.compile(r"^(?:\[rank\d+\]: ?)?(?:[\w.]+Error|[\w.]+Exception)\b", re.MULTILINE)
 _FAILED_TO_PASS = re.compile(
     r"^\[rank(?P<by>\d+)\]:.*\[Rank (?P<in_group>\d+)\]: Ranks? (?P<ranks>[\d, ]+) failed to pass monitoredBarrier",
     re.MULTILINE,
@@ -35,22 +33,26 @@ _MISMATCH = re.compile(
     re.MULTILINE,
 )
 _SEQUENCE = re.compile(r"SequenceNumber=\d+,? ?")
-_ERROR = re.compile(r"^(?:\[rank\d+\]: ?)?(?P<words>[\w.]*(?:Error|Exception)\b.*)$", re.MULTILINE)
+_MISMATCHED = "Detected mismatch between collectives"
+_GAVE_UP = re.compile(
+    r"^(?:\[rank\d+\]: ?)?(?P<words>[\w.]*(?:Error|Exception)\b.*(?:[Tt]imed out|[Tt]imeout|monitoredBarrier).*)$",
+    re.MULTILINE,
+)
 
 
 def is_alarm(words: str) -> bool:
-    """Whether a rank raised."""
-    return NO_DDP not in words and _ALARM.search(words) is not None
+    """Whether DETAIL or the groups' timeout spoke; not the program's own exceptions, nor torchrun's report."""
+    return NO_DDP not in words and (_MISMATCHED in words or _GAVE_UP.search(words) is not None)
 
 
 def read(words: str) -> Answer:
-    """Who differs from the others, by the fingerprints; or who did not come; or whom torchrun saw fail first."""
-    if "Detected mismatch between collectives" in words:
+    """Who differs from the others, by the fingerprints; or who did not come."""
+    if _MISMATCHED in words:
         return Answer(
             culprits=_minority(words),
             status=Status.HANG.value,
             cause=Cause.COLLECTIVE_MISMATCH.value,
-            says=_line_with(words, "Detected mismatch between collectives"),
+            says=_line_with(words, _MISMATCHED),
         )
     # Ranks are counted within the group: a message whose sender is another there than in the job cannot be mapped.
     missing = {
@@ -65,11 +67,9 @@ def read(words: str) -> Answer:
             status=Status.HANG.value,
             says="; ".join(dict.fromkeys(found[0] for found in _FAILED_TO_PASS.finditer(words)))[:600],
         )
-    first = _ERROR.search(words)
-    if first and re.search(r"[Tt]imed out|[Tt]imeout|monitoredBarrier", words):
-        # A rank that gave up waiting is not the one at fault, though torchrun saw it fail first: nobody is named.
-        return Answer(status=Status.HANG.value, says=first["words"])
-    return root_cause(words)
+    # A rank that gave up waiting is not the one at fault, though torchrun saw it fail first: nobody is named.
+    first = _GAVE_UP.search(words)
+    return Answer(status=Status.HANG.value, says=first["words"]) if first else Answer()
 
 
 def _minority(words: str) -> tuple[int, ...] | None:
@@ -100,34 +100,25 @@ def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
     """Until it raises; a healthy job until its end."""
     if scenario.starts_itself:
         return Outcome(cannot=STARTS_ITSELF)
-    env = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "HANGBENCH_TIMEOUT_S": str(PG_TIMEOUT_S)}
-    timeout_s = HEALTHY_CAP_S if scenario.status is Status.HEALTHY else TIMEOUT_S
-    with running(through("detail", scenario, params), folder, env) as job:
-        heard = overhear(job, is_alarm, read, timeout_s)
-        if NO_DDP in job.words:
-            return Outcome(cannot="DistributedDataParallel segfaults under DETAIL (torch 2.13.0, gloo)")
-        code = job.process.poll()
-    if heard.alarm_at is None:
-        return Outcome(
-            last_progress=heard.last_progress, says="" if code == 0 else f"nothing (exit code {code})"
-        )
-    return Outcome(
-        alarm_at=heard.alarm_at,
-        named_at=heard.named_at,
-        last_progress=heard.last_progress,
-        culprits=heard.answer.culprits,
-        status=heard.answer.status,
-        cause=heard.answer.cause,
-        evidence="traceback of the ranks that raised",
-        says=heard.answer.says,
-    )
+    if scenario.incidents > 1:
+        return Outcome(cannot=TWO_ATTEMPTS)
+    env = {
+        "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
+        "HANGBENCH_TIMEOUT_S": str(PEER_LIMIT_S),
+        "HANGBENCH_NO_DDP": NO_DDP,
+    }
+    outcome = listen(through("detail", scenario, params), scenario, folder, Speaker(is_alarm, read), env)
+    if NO_DDP in (folder / "stderr").read_text(errors="replace"):
+        return Outcome(cannot="DistributedDataParallel segfaults under DETAIL (torch 2.13.0, gloo)")
+    return outcome
 
 
 TOOL = Tool(
     name="TORCH_DISTRIBUTED_DEBUG=DETAIL",
     version=lambda: version("torch"),
-    settings=f"process-group timeout {PG_TIMEOUT_S} s (default 30 minutes), set by a wrapper where the program would "
+    settings=f"process-group timeout {PEER_LIMIT_S} s (default 30 minutes), set by a wrapper where the program would "
     "pass timeout=; programs with DistributedDataParallel cannot run; of differing fingerprints the minority is taken "
     "as the culprit",
     run=run,
+    speaks_in_log=True,
 )

@@ -10,14 +10,13 @@ from pathlib import Path
 
 from ddetect.model import Cause, Status
 from ddetect.scenarios.catalogue import FOLDER, Params, Scenario
-from tests.hangbench.job import running
 from tests.hangbench.outcome import Outcome
-from tests.hangbench.tools.asking import HEALTHY_CAP_S
-from tests.hangbench.tools.base import TIMEOUT_S, Tool
-from tests.hangbench.tools.overhear import Answer, overhear
+from tests.hangbench.tools.overhear import Answer, Speaker, listen
 from tests.hangbench.tools.through import STARTS_ITSELF, through
+from tests.hangbench.tools.tool import PEER_LIMIT_S, Tool
 
-INITIAL_S, HEARTBEAT_S, CHECK_S = 60, 10, 1
+INITIAL_S, CHECK_S = 60, 1
+NO_RESTARTS = "the bench runs it without restarts, as its answer to a hang is one; this job needs a restart"
 _MONITOR = re.compile(
     r"\[WARNING\] \[\S*?:(?P<rank>\d+)\] (?P<words>Did not get (?:initial|subsequent) heartbeat.*)"
 )
@@ -61,7 +60,7 @@ def command(scenario: Scenario, params: Params) -> list[str]:
         os.path.join(os.path.dirname(sys.executable), "ft_launcher"),
         "--max-restarts", "0",
         "--ft-initial-rank-heartbeat-timeout", str(INITIAL_S),
-        "--ft-rank-heartbeat-timeout", str(HEARTBEAT_S),
+        "--ft-rank-heartbeat-timeout", str(PEER_LIMIT_S),
         "--ft-workload-check-interval", str(CHECK_S),
         "--ft-enable-nic-monitor", "False",
     ]  # fmt: skip
@@ -81,30 +80,18 @@ def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
     """Until the launcher gave up; a healthy job until its end."""
     if scenario.starts_itself:
         return Outcome(cannot=STARTS_ITSELF)
+    if scenario.torchrun:
+        return Outcome(cannot=NO_RESTARTS)
     env = {"HANGBENCH_BEAT": "steps" if has_optimizer(scenario) else "collectives"}
-    timeout_s = HEALTHY_CAP_S if scenario.status is Status.HEALTHY else TIMEOUT_S
-    with running(command(scenario, params), folder, env) as job:
-        heard = overhear(job, is_alarm, read, timeout_s)
-        code, words = job.process.poll(), job.words
-    if heard.alarm_at is None:
-        said = "" if code == 0 else f"nothing (exit code {code}): {words[-300:]}"
-        return Outcome(last_progress=heard.last_progress, says=said)
-    return Outcome(
-        alarm_at=heard.alarm_at,
-        named_at=heard.named_at,
-        last_progress=heard.last_progress,
-        culprits=heard.answer.culprits,
-        status=heard.answer.status,
-        cause=heard.answer.cause,
-        says=heard.answer.says,
-    )
+    return listen(command(scenario, params), scenario, folder, Speaker(is_alarm, read), env)
 
 
 TOOL = Tool(
     name="ft_launcher (nvidia-resiliency-ext)",
     version=lambda: version("nvidia-resiliency-ext"),
-    settings=f"first heartbeat within {INITIAL_S} s, then every {HEARTBEAT_S} s (defaults: 60 and 45 minutes), checked "
-    f"every {CHECK_S} s, no restarts; a wrapper sends a heartbeat after each optimizer step, or after each collective "
+    settings=f"first heartbeat within {INITIAL_S} s, then every {PEER_LIMIT_S} s (defaults: 60 and 45 minutes), "
+    f"checked every {CHECK_S} s, no restarts; a wrapper sends a heartbeat after each optimizer step, or after each collective "
     "of a program without an optimizer",
     run=run,
+    speaks_in_log=True,
 )

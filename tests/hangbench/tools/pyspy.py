@@ -18,7 +18,7 @@ from ddetect.scenarios.catalogue import Params, Scenario, command
 from tests.hangbench.job import Job, running
 from tests.hangbench.outcome import Outcome
 from tests.hangbench.tools.asking import STILL_S, ask_when_still
-from tests.hangbench.tools.base import Tool
+from tests.hangbench.tools.tool import Tool
 
 DUMP_TIMEOUT_S = 20.0
 _THREAD = re.compile(r'^Thread .*?(?:: "(?P<name>.*)")?$')
@@ -39,13 +39,13 @@ def main_thread(dump: str) -> str:
 
 
 def odd_ones_out(texts: Mapping[int, str]) -> tuple[int, ...] | None:
-    """Whoever is not in the largest group; nobody if all agree, or if no group is the largest."""
+    """Whoever is not in the largest group; () if all agree, None if no group is the largest: that is no answer."""
     groups: dict[str, list[int]] = defaultdict(list)
     for rank, text in texts.items():
         groups[text].append(rank)
     most = max((len(ranks) for ranks in groups.values()), default=0)
     largest = [ranks for ranks in groups.values() if len(ranks) == most]
-    if len(largest) != 1 or len(groups) == 1:
+    if len(largest) != 1:
         return None
     return tuple(sorted(set(texts) - set(largest[0])))
 
@@ -67,14 +67,13 @@ def _dump(pid: int) -> tuple[str, str]:
     )
 
 
-def _ask(job: Job, folder: Path) -> Outcome:
+def _ask(job: Job, kept: Path) -> Outcome:
     asked_at = time.time()
     ranks = {rank: pid for pid, rank in job.clock.ranks.items()}
     with ThreadPoolExecutor(max(len(ranks), 1)) as pool:
         dumps = dict(zip(ranks, pool.map(_dump, ranks.values()), strict=True))
     for rank, (dump, failure) in dumps.items():
-        (folder / f"rank-{rank}.txt").write_text(dump or failure)
-    read = [rank for rank, (dump, _) in dumps.items() if dump]
+        (kept / f"rank-{rank}.txt").write_text(dump or failure)
     failed = {rank: failure.splitlines()[0] for rank, (_, failure) in dumps.items() if failure}
     culprits = odd_ones_out({rank: main_thread(dump) or "unreadable" for rank, (dump, _) in dumps.items()})
     answered = time.time() if culprits is not None else None
@@ -88,8 +87,7 @@ def _ask(job: Job, folder: Path) -> Outcome:
         culprits=culprits,
         status="hang" if culprits is not None else None,
         asked=True,
-        evidence=f"stacks of {len(read)} of {len(dumps)} ranks" if read else "",
-        says=("no minority" if culprits is None else f"odd one out: {list(culprits)}")
+        says=("a tie" if culprits is None else f"odd ones out: {list(culprits)}")
         + f" in {time.time() - asked_at:.1f} s; {where}"
         + (f"; failed: {failed}" if failed else ""),
     )
@@ -106,6 +104,7 @@ TOOL = Tool(
     version=lambda: version("py-spy"),
     settings=f"`py-spy dump --pid` of every rank when the job has stood still for {STILL_S:.0f} s, timeout "
     f"{DUMP_TIMEOUT_S:.0f} s; main threads compared as text (a failed dump is a text of its own), the minority is the "
-    "culprit, a tie names nobody; program unchanged",
+    "culprit, nobody if all agree, a tie is no answer; program unchanged",
     run=run,
+    tells_cause=False,
 )

@@ -1,0 +1,63 @@
+"""What `ddetect` left in verdict.json, as the bench counts it. Pure.
+
+Enters: verdicts as read from disk. Leaves: an `Outcome`. Never here: ddetect's own clock, but as a
+check of ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddetect.rankset import format_ranks
+from tests.hangbench.outcome import Outcome
+
+CLOCKS_DIFFER_S = 2.0
+
+
+def culprits_of(verdict: dict[str, Any]) -> tuple[int, ...]:
+    """The ranks that it names."""
+    return tuple(sorted({culprit["rank"] for culprit in verdict["culprits"]}))
+
+
+def named_at(verdict: dict[str, Any]) -> float:
+    """Since when the answer that stands in it was on disk: the last time that another answer was replaced."""
+    answer = (verdict["status"], verdict["cause"], format_ranks(culprits_of(verdict)))
+    changed = [
+        earlier["at_unix_ns"]
+        for earlier in verdict["history"]
+        if (earlier["status"], earlier["cause"], earlier["culprits"]) != answer
+    ]
+    return float(max(changed, default=verdict["judged_at_unix_ns"])) / 1e9
+
+
+def is_alarm(verdict: dict[str, Any]) -> bool:
+    """Whether it was confirmed."""
+    return bool(verdict.get("confirmed_at_unix_ns"))
+
+
+def alarm_at(verdict: dict[str, Any]) -> float:
+    """When it was confirmed."""
+    return float(verdict["confirmed_at_unix_ns"]) / 1e9
+
+
+def clock_doubt(verdict: dict[str, Any], last_move: float | None) -> str:
+    """The bench's clock must not see progress where ddetect saw none: that would make it look faster."""
+    own = verdict["last_progress_unix_ns"] / 1e9
+    if last_move is None or last_move - own <= CLOCKS_DIFFER_S:
+        return ""
+    return f"the bench's clock saw the job move {last_move - own:.1f} s after the last progress that ddetect counted"
+
+
+def outcome_of(verdict: dict[str, Any], last_move: float | None, suspicions: int) -> Outcome:
+    """An alarm of `ddetect launch`, or of `ddetect attach` that watched."""
+    return Outcome(
+        alarm_at=alarm_at(verdict),
+        named_at=named_at(verdict),
+        last_progress=last_move,
+        culprits=culprits_of(verdict),
+        status=verdict["status"],
+        cause=verdict["cause"],
+        suspicions=suspicions,
+        says=f"({verdict['confidence']:.2f}) {verdict['summary']}",
+        doubt=clock_doubt(verdict, last_move),
+    )

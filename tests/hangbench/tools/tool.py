@@ -1,0 +1,34 @@
+"""What a tool is to the bench, and how long any of them is waited for: the same for all, whatever the truth is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddetect.scenarios.catalogue import Params, Scenario
+from tests.hangbench.outcome import Outcome
+
+PATIENCE_S = 15.0  # of ddetect, for hanging and healthy jobs alike; a quarter of the default
+PEER_LIMIT_S = (
+    30  # of tools with a fixed limit: above the longest time that a healthy job stands still (25 s)
+)
+WATCH_S = 150.0  # for an alarm: five times ddetect's patience before the first step, and the start of the job
+STAND_STILL_S = 90.0  # for a job to stand still before a tool is asked
+HEALTHY_CAP_S = 180.0  # for a healthy job to end
+
+KEPT = "kept"  # the folder in a run's folder where a tool, or the person who uses it, puts what it saw
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`run` does one scenario and cleans up; `folder` is empty, and what is left in it may be kept."""
+
+    name: str
+    version: Callable[[], str]
+    settings: str  # what was set and what had to be changed in the user's program, in one sentence
+    run: Callable[[Scenario, Params, Path], Outcome]
+    attaches: bool = False  # it comes when the job runs already: what ends by itself must be struck late
+    tells_cause: bool = True  # False: it has no words for causes
+    speaks_in_log: bool = False  # the job's log is where it leaves what it saw
+    hears_pause: bool = False  # a program can tell it of a pause (`ddetect_probe.pause`)
