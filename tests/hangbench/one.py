@@ -46,6 +46,8 @@ def outcome_of(tool: Tool, scenario: Scenario, params: Params, folder: Path) -> 
         outcome = tool.run(scenario, params, folder)
     except Exception:  # whatever it is, the table shows it
         outcome = Outcome(failed=traceback.format_exc()[-1500:])
+    if outcome.cannot:
+        return outcome
     return replace(outcome, evidence=evidence_in(folder, log=tool.speaks_in_log))
 
 

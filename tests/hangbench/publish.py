@@ -1,7 +1,8 @@
 """Put a run of the bench into the README: `python -m tests.hangbench.publish comparison|suite OUT`.
 
 Enters: OUT/results.json. Leaves: published/NAME.json, every run in one line, and the table between the README's
-markers. Never here: a figure that is not in that file; tests/unit/hangbench holds the README against it.
+markers, where a sentence stands until then. Never here: a figure that is not in that file; tests/unit/hangbench holds
+the README against it, and the suite against what we promise.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hangbench.table import seeds_markdown, table_markdown
+from tests.of_nobody import text_of_nobody
 
 README = Path(__file__).parents[2] / "README.md"
 PUBLISHED = Path(__file__).with_name("published")
@@ -22,6 +24,7 @@ TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "suite": seeds_markdown,
 }
 SAYS = 160  # characters of a tool's own words that are kept
+NOTHING_YET = "No run has been published yet.\n"
 
 
 def between(name: str, readme: str) -> str:
@@ -30,32 +33,33 @@ def between(name: str, readme: str) -> str:
     return found[2] if found else ""
 
 
-def published(name: str) -> dict[str, Any]:
-    """A run that was published."""
-    run: dict[str, Any] = json.loads((PUBLISHED / f"{name}.json").read_text())
-    return run
+def published(name: str) -> dict[str, Any] | None:
+    """A run that was published, if one was."""
+    path = PUBLISHED / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def shown(name: str, run: Mapping[str, Any] | None) -> str:
+    """What the README has to show of it."""
+    return TABLES[name](run) if run else NOTHING_YET
 
 
 def publish(name: str, out: Path) -> None:
     """Keep the run and show it."""
     run = json.loads((out / "results.json").read_text())
     for one in run["runs"]:
-        one["outcome"]["says"] = _of_nobody(one["outcome"]["says"])[:SAYS]
+        for key in ("says", "failed"):
+            one["outcome"][key] = text_of_nobody(one["outcome"][key])[:SAYS]
     head = {key: value for key, value in run.items() if key != "runs"}
     lines = ",\n".join(json.dumps(one) for one in run["runs"])
     PUBLISHED.mkdir(exist_ok=True)
     (PUBLISHED / f"{name}.json").write_text(f'{json.dumps(head, indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
-    table = TABLES[name](run)
+    table = shown(name, run)
     README.write_text(_markers(name).sub(lambda found: f"{found[1]}{table}{found[3]}", README.read_text()))
 
 
 def _markers(name: str) -> re.Pattern[str]:
     return re.compile(rf"(<!-- hangbench {name} -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
-
-
-def _of_nobody(text: str) -> str:
-    """Without the folders of this machine."""
-    return re.sub(r"(?<![\w.])/(?:[\w.+-]+/)+", "", text)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,12 @@ from typing import Any
 
 from ddetect.model import Frame, Sample, Sighting, Snapshot, Thread
 from ddetect.wire.file import read_snapshot, write_snapshot
+from tests.of_nobody import text_of_nobody
+from tests.replay.recordings import ALONE, RECORDED, TRUTH
 
-RECORDED = Path(__file__).with_name("recorded")
-TRUTH = RECORDED / "truth.json"
-SUFFIX = {"launch": "", "attach": ".alone"}
+SUFFIX = {"launch": "", "attach": ALONE}
 _PACKAGES = re.compile(r"^.*/(?:site|dist)-packages/")
 _STDLIB = re.compile(r"^.*/lib/python3\.\d+/")
-_PATH = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+([\w.+-]+)")
 
 
 def file_of_nobody(file: str) -> str:
@@ -34,11 +33,6 @@ def file_of_nobody(file: str) -> str:
     if _STDLIB.match(file):
         return _STDLIB.sub("/usr/lib/python3.11/", file)
     return "/job/" + Path(file).name
-
-
-def text_of_nobody(text: str) -> str:
-    """A text without the folders that are in it."""
-    return _PATH.sub(r"/job/\1", text)
 
 
 def _frame(frame: Frame) -> Frame:

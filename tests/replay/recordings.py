@@ -11,6 +11,7 @@ from ddetect.scenarios.catalogue import SCENARIOS, Params, Scenario
 from ddetect.wire.file import read_snapshot
 
 RECORDED = Path(__file__).with_name("recorded")
+TRUTH = RECORDED / "truth.json"
 ALONE = ".alone"  # recorded under `ddetect attach`, without the probe
 
 
@@ -39,7 +40,7 @@ class Recording:
 
 def recordings(*, alone: bool) -> list[Recording]:
     """All that there are, with or without the probe."""
-    truth = json.loads((RECORDED / "truth.json").read_text())
+    truth = json.loads(TRUTH.read_text())
     return [
         Recording(name, SCENARIOS[name.removesuffix(ALONE)], Params(**params))
         for name, params in truth.items()

@@ -90,8 +90,8 @@ TOOL = Tool(
     name="ft_launcher (nvidia-resiliency-ext)",
     version=lambda: version("nvidia-resiliency-ext"),
     settings=f"first heartbeat within {INITIAL_S} s, then every {PEER_LIMIT_S} s (defaults: 60 and 45 minutes), "
-    f"checked every {CHECK_S} s, no restarts; a wrapper sends a heartbeat after each optimizer step, or after each collective "
-    "of a program without an optimizer",
+    f"checked every {CHECK_S} s, no restarts; a wrapper sends a heartbeat after each optimizer step, or after each "
+    "collective of a program without an optimizer",
     run=run,
     speaks_in_log=True,
 )

@@ -19,7 +19,15 @@ def test_every_draw_fits_its_scenario():
     """The struck rank exists, there are enough ranks, and nobody is struck in a healthy job."""
     for seed in map(str, range(20)):
         for scenario in SCENARIOS.values():
-            params = drawn(scenario, seed)
-            assert params.world_size >= scenario.min_world
+            params = drawn(scenario, seed, min_world=3)
+            assert params.world_size >= max(scenario.min_world, 3)
             healthy = scenario.status is Status.HEALTHY
             assert params.rank in ([-1] if healthy else range(params.world_size))
+
+
+def test_healthy_jobs_vary_too_but_for_those_whose_slowest_step_is_their_point():
+    """Silence about one healthy job many times would be one silence."""
+    steps = {name: {drawn(SCENARIOS[name], str(seed)).step_ms for seed in range(20)} for name in SCENARIOS}
+
+    assert len(steps["healthy_spikes"]) > 1
+    assert steps["healthy_growing"] == {50}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params
-from tests.hangbench.tools.ft_launcher import command, flagged, has_optimizer, is_alarm, read
+from tests.hangbench.tools.ft_launcher import command, flagged, has_optimizer, is_alarm, read, run
 
 START = """\
 [2026-11-16 05:32:08,668] [WARNING] [ft_launcher10@host] GPU Health checks disabled: NVML Shared Library Not Found
@@ -49,6 +49,12 @@ def test_the_launcher_takes_torchruns_place() -> None:
         "heartbeats.py",
         "user_sleep.py",
     ]
+
+
+def test_a_job_that_needs_a_restart_is_not_run(tmp_path) -> None:
+    """Its restarts are turned off, and the option is not given twice."""
+    assert run(SCENARIOS["elastic_restart"], Params(), tmp_path).cannot
+    assert command(SCENARIOS["user_sleep"], Params()).count("--max-restarts") == 1
 
 
 def test_it_is_known_which_programs_step_an_optimizer() -> None:

@@ -1,6 +1,13 @@
 from __future__ import annotations
 
-from tests.hangbench.tools.overhear import last_move_before
+from tests.hangbench.tools.overhear import Answer, last_move_before, said_since
+
+
+def test_the_final_answer_counts_from_its_last_change() -> None:
+    """Saying it, taking it back and saying it again is not knowing it from the first time."""
+    said = [(1.0, Answer(culprits=(1,))), (2.0, Answer(culprits=(2,))), (3.0, Answer(culprits=(1,)))]
+    assert said_since([*said, (4.0, Answer(culprits=(1,)))]) == 3.0
+    assert said_since([*said, (4.0, Answer(culprits=(1,), cause="user_code"))]) == 4.0
 
 
 def test_ranks_that_raise_are_not_taken_for_progress() -> None:

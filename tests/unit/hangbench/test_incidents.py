@@ -1,0 +1,63 @@
+"""What the bench takes from verdict.json: when the last answer came, not the first; `undecided` for what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.hangbench.incidents import clock_doubt, named_at, outcome_of
+from tests.hangbench.tools.ddetect_attach import answer
+
+
+def said(cause: str | None, ranks: str, at_s: float, status: str = "hang") -> dict[str, Any]:
+    return {"status": status, "cause": cause, "culprits": ranks, "at_unix_ns": int(at_s * 1e9)}
+
+
+def verdict(*history: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    return {
+        "status": "hang", "cause": "user_code", "culprits": [{"rank": 1}, {"rank": 2}], "history": list(history),
+        "judged_at_unix_ns": 10 * 10**9, "confirmed_at_unix_ns": 20 * 10**9, "last_progress_unix_ns": 8 * 10**9,
+        "confidence": 0.9, "summary": "words", **changed,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("history", "at"),
+    [
+        ([], 10.0),
+        ([said(None, "", 12, "undecided")], 12.0),
+        ([said("user_code", "1", 13)], 13.0),
+        ([said("file_io", "1-2", 14)], 14.0),
+        ([said("user_code", "1-2", 11), said("file_io", "1-2", 15)], 15.0),
+        (
+            [said("file_io", "1-2", 14), said("user_code", "1-2", 30)],
+            14.0,
+        ),  # the last is written when it closes
+    ],
+)
+def test_a_culprit_is_named_when_the_last_other_answer_was_replaced(history, at):
+    """judged_at is of the first judgement, which may have been another."""
+    assert named_at(verdict(*history)) == at
+
+
+def test_an_alarm_is_counted_as_it_stands_on_disk():
+    """Ranks, cause and both times."""
+    outcome = outcome_of(verdict(), 8.5, suspicions=1)
+
+    assert (outcome.culprits, outcome.cause, outcome.alarm_at) == ((1, 2), "user_code", 20.0)
+    assert (outcome.named_at, outcome.last_progress, outcome.suspicions, outcome.doubt) == (10.0, 8.5, 1, "")
+
+
+def test_a_clock_that_saw_the_job_move_where_ddetect_did_not_is_doubted():
+    """It would make ddetect look faster than it is."""
+    assert "2.5 s" in clock_doubt(verdict(), 10.5)
+    assert clock_doubt(verdict(), 9.9) == clock_doubt(verdict(), None) == ""
+
+
+@pytest.mark.parametrize(("status", "alarm_at"), [("hang", 7.0), ("healthy", None), ("undecided", None)])
+def test_only_a_hang_is_an_alarm_of_a_tool_that_was_asked(status, alarm_at):
+    """The first answer counts: `healthy` is a miss, `undecided` is no alarm."""
+    outcome = answer(verdict(status=status), 5.0, 7.0)
+
+    assert (outcome.alarm_at, outcome.named_at, outcome.last_progress) == (alarm_at, alarm_at, 5.0)
