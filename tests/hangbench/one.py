@@ -67,4 +67,4 @@ def end_with_parent() -> None:
 
 if __name__ == "__main__":
     end_with_parent()
-    main(*sys.argv[1:4], Path(sys.argv[4]), *map(int, sys.argv[5:]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), *map(int, sys.argv[5:]))
