@@ -17,9 +17,7 @@ from tests.hangbench.tools.overhear import Answer, Speaker, listen
 from tests.hangbench.tools.through import STARTS_ITSELF, through
 from tests.hangbench.tools.tool import PEER_LIMIT_S, Tool
 
-NO_DDP = (
-    "hangbench: DistributedDataParallel segfaults under DETAIL"  # what wrappers/detail.py is told to print
-)
+NO_DDP = "hangbench: DistributedDataParallel segfaults under DETAIL"  # wrappers/detail.py is told to print it
 TWO_ATTEMPTS = "what the first attempt raised is in the same log as the second"
 
 _FAILED_TO_PASS = re.compile(
