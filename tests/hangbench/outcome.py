@@ -26,7 +26,9 @@ class Outcome:
     culprits: tuple[int, ...] | None = None  # None: it names nobody
     status: str | None = None
     cause: str | None = None  # in ddetect's words, where the tool's own words mean the same
-    asked: bool = False  # the tool does not watch: the bench asked it once the job stood still
+    asked: bool = (
+        False  # the tool does not watch: the bench asked it once the job stood still (healthy: never)
+    )
     suspicions: int = 0  # incidents that were opened and never became an alarm
     evidence: str = ""  # the files that it left for a person to read
     says: str = ""  # its own words, one line

@@ -17,7 +17,9 @@ Right rank: exactly the struck ranks are named (nobody, where nobody is struck);
 from the last movement of the job by the bench's own clock, or from the question for a tool that is asked, over all
 alarms about jobs that had begun to step, right or wrong: `named` until the final answer could be read, `alarm` until
 the tool raised its voice. Evidence: the tool left files with stacks or the state of each rank (a log, if it holds a
-stack that is said to be a rank's). Suspicions: written down for healthy jobs and taken back without an alarm."""
+stack that is said to be a rank's). False alarms: of the healthy jobs that it watched; who is asked when a job stands
+still raises none. Suspicions: written down for healthy jobs and taken back without an alarm. Failed: runs in which the
+tool broke, or the healthy job that it watched did not end well."""
 
 
 def summary(told: Iterable[Told]) -> dict[str, Any]:
@@ -41,7 +43,9 @@ def summary(told: Iterable[Told]) -> dict[str, Any]:
         "starting_named_s": _seconds("seconds_to_name", [one for one in alarms if not one["learned"]]),
         "structural_alarm_s": _seconds("seconds_to_alarm", [one for one in stepping if one["structural"]]),
         "healthy": len(healthy),
-        "healthy_could_run": sum(not one["outcome"]["cannot"] for one in healthy),
+        "healthy_watched": sum(
+            not one["outcome"]["cannot"] and not one["outcome"]["asked"] for one in healthy
+        ),
         "false_alarms": sum(one["false_alarm"] for one in healthy),
         "suspicions": sum(one["outcome"]["suspicions"] for one in healthy),
         "failed": sum(bool(one["outcome"]["failed"]) for one in every),
@@ -59,6 +63,7 @@ def results(made_with: Mapping[str, Any], tools: Mapping[str, Tool], told: list[
                 "version": tool.version(),
                 "settings": tool.settings,
                 "tells_cause": tool.tells_cause,
+                "suspects": tool.suspects,
                 **summary(one for one in told if one["tool"] == name),
             }
             for name, tool in tools.items()
@@ -92,7 +97,7 @@ def seeds_markdown(run: Mapping[str, Any]) -> str:
             s = summary(one for one in mine if one["seed"] == seed)
             cells = [
                 tool["name"], seed, _share(s), *map(_times, (s["named_s"], s["alarm_s"], s["structural_alarm_s"])),
-                _times(s["starting_named_s"]), _of(s["false_alarms"], s["healthy_could_run"]), s["suspicions"],
+                _times(s["starting_named_s"]), _of(s["false_alarms"], s["healthy_watched"]), s["suspicions"],
                 s["failed"],
             ]  # fmt: skip
             rows.append(f"| {' | '.join(map(str, cells))} |")
@@ -112,8 +117,8 @@ def _row(tool: Mapping[str, Any]) -> str:
         _times(tool["named_s"]),
         "same" if same and tool["alarm_s"] else _times(tool["alarm_s"]),
         _of(tool["evidence"], of),
-        _of(tool["false_alarms"], tool["healthy_could_run"]),
-        tool["suspicions"],
+        _of(tool["false_alarms"], tool["healthy_watched"]),
+        tool["suspicions"] if tool["suspects"] else "-",
         tool["failed"],
     ]
     return f"| {' | '.join(map(str, cells))} |"

@@ -24,7 +24,7 @@ def ask_when_still(
 ) -> Outcome:
     """The tool's answer; its time runs from the question. `ask` keeps what it saw in the folder that it is given."""
     if scenario.status is Status.HEALTHY:
-        return Outcome(failed=healthy_end(job))
+        return Outcome(asked=True, failed=healthy_end(job))
     stood_still = job.wait_until_still(STILL_S, STAND_STILL_S, attempt=scenario.incidents)
     if job.ended:
         return Outcome(asked=True, says=f"the job had ended by itself (exit code {job.process.returncode})")

@@ -83,5 +83,6 @@ TOOL = Tool(
     f"themselves are watched with --patience {PATIENCE_S:.0f} (default 60), and struck later so that it is there in "
     "time; no probe, program unchanged",
     run=run,
+    suspects=True,
     attaches=True,
 )

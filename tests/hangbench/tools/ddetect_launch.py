@@ -51,5 +51,6 @@ TOOL = Tool(
     version=lambda: version("ddetect"),
     settings=f"--patience {PATIENCE_S:.0f} (default 60); program unchanged",
     run=run,
+    suspects=True,
     hears_pause=True,
 )

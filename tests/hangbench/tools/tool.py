@@ -30,5 +30,6 @@ class Tool:
     run: Callable[[Scenario, Params, Path], Outcome]
     attaches: bool = False  # it comes when the job runs already: what ends by itself must be struck late
     tells_cause: bool = True  # False: it has no words for causes
+    suspects: bool = False  # it writes down what it may take back later
     speaks_in_log: bool = False  # the job's log is where it leaves what it saw
     hears_pause: bool = False  # a program can tell it of a pause (`ddetect_probe.pause`)

@@ -94,11 +94,12 @@ def test_table_shows_no_causes_of_a_tool_without_words_for_them_and_equal_times_
     """A tool that is asked names when it alarms."""
     at_once = Outcome(alarm_at=104.0, named_at=104.0, last_progress=100.0, culprits=(1,), asked=True)
 
-    row = "1/1 | 1/1 when asked | 1/1 | - | - | 4.0 (4.0 of 1) | same | 0/1 | - | 0 | 0 |"
-    assert f"| T 1 | {row}" in table_of([scored("user_sleep", at_once)], tells_cause=False)
+    told = [scored("user_sleep", at_once), scored("healthy", Outcome(asked=True))]
+    row = "1/1 | 1/1 when asked | 1/1 | - | - | 4.0 (4.0 of 1) | same | 0/1 | - | - | 0 |"
+    assert f"| T 1 | {row}" in table_of(told, tells_cause=False)
 
 
 def table_of(told: list[Score], *, tells_cause: bool) -> str:
-    tool = Tool("T", lambda: "1", "s", lambda *_: Outcome(), tells_cause=tells_cause)
+    tool = Tool("T", lambda: "1", "s", lambda *_: Outcome(), tells_cause=tells_cause, suspects=tells_cause)
     made = {"command": "x", "commit": "c", "machine": "m", "lanes": 1}
     return table_markdown(results(made, {"tool": tool}, [asdict(one) for one in told]))
