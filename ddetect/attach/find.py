@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ _TOLD = (
 _LOADER_NAME = "pt_data_worker"
 """What torch calls the main thread of a loader worker."""
 _SHOWN = 6
+_SETTLED_TICKS = 2 * os.sysconf("SC_CLK_TCK")
+"""Between fork and exec a rank still looks like its launcher: so young a process is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class JobScan:
     def __init__(self, wanted: Wanted, read_environ: Callable[[int], dict[str, str]] = read_environ) -> None:
         self._wanted, self._read_environ = wanted, read_environ
         self._job: str | None = None
+        self._launchers: set[int] = set()  # of the ranks that were chosen: two jobs may share a name
         self._alone: dict[int, Found] = {}  # chosen by pid, without a rank of their own
         self._ranks: dict[int, int] = {}  # pid of every rank ever found
         self._not_ours: set[tuple[int, int]] = set()
@@ -66,13 +70,14 @@ class JobScan:
         chosen = [one for one in candidates if self._is_wanted(one, stats)]
         if not chosen and self._wanted.pids:
             self._alone = _by_pid([pid for pid in self._wanted.pids if pid not in self.denied], stats)
-        jobs = sorted({one.job for one in chosen})
-        if len(jobs) > 1:
-            raise _several(jobs, chosen)
-        if not jobs and not self._alone:
+        several = _by_job(chosen)
+        if len(several) > 1:
+            raise _several(several)
+        if not several and not self._alone:
             raise self._nothing(candidates)
-        self._job = jobs[0] if jobs else None
-        return [one.found for one in candidates if one.job == self._job] or list(self._alone.values())
+        self._job = chosen[0].job if chosen else None
+        self._launchers = {one.found.parent for one in chosen}
+        return self._of_the_job(candidates) or list(self._alone.values())
 
     @property
     def name(self) -> str:
@@ -82,7 +87,7 @@ class JobScan:
     def find(self, known: Collection[int]) -> list[Found]:
         """Ranks of the job and their loader workers that are not in `known`."""
         stats = read_stats()
-        ranks = [one.found for one in self._candidates(stats, known) if one.job == self._job]
+        ranks = self._of_the_job(self._candidates(stats))
         ranks += [found for pid, found in self._alone.items() if pid in stats]
         news = [found for found in ranks if found.pid not in known]
         self._ranks.update({found.pid: found.rank for found in ranks})
@@ -96,16 +101,24 @@ class JobScan:
 
     # ------------------------------------------------------------ looking
 
-    def _candidates(self, stats: dict[int, Stat], known: Collection[int] = ()) -> list[Candidate]:
+    def _of_the_job(self, candidates: list[Candidate]) -> list[Found]:
+        """All ranks of that name on this host; where two processes claim one rank, only those of our launchers."""
+        mine = [one for one in candidates if one.job == self._job]
+        if _twice(mine):
+            mine = [one for one in mine if one.found.parent in self._launchers]
+        return [one.found for one in mine]
+
+    def _candidates(self, stats: dict[int, Stat]) -> list[Candidate]:
         """Outermost Python processes with a rank; below a launcher that has one too, those that it started."""
         found: dict[int, Candidate] = {}
+        settled = time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK") - _SETTLED_TICKS
         for pid, stat in stats.items():
             if pid == os.getpid() or (pid, stat.start_ticks) in self._not_ours or stat.state in "ZX":
                 continue
             one = self._candidate(pid, stat)
             if one is not None:
                 found[pid] = one
-            elif pid not in self.denied:
+            elif pid not in self.denied and stat.start_ticks < settled:
                 self._not_ours.add((pid, stat.start_ticks))
         kept = []
         for pid, one in found.items():
@@ -165,8 +178,26 @@ _HINT = (
 )
 
 
-def _several(jobs: list[str], chosen: list[Candidate]) -> UsageError:
-    lines = [_words([one for one in chosen if one.job == job]) for job in jobs[:_SHOWN]]
+def _twice(ranks: list[Candidate]) -> bool:
+    """Whether two processes claim the same rank of the same attempt."""
+    claims = [(one.found.restart, one.found.rank) for one in ranks]
+    return len(set(claims)) < len(claims)
+
+
+def _by_job(chosen: list[Candidate]) -> list[list[Candidate]]:
+    """The jobs among them; one name with every rank twice is two, told apart by their launchers."""
+    jobs: dict[str, list[Candidate]] = {}
+    for one in chosen:
+        jobs.setdefault(one.job, []).append(one)
+    found: list[list[Candidate]] = []
+    for ranks in jobs.values():
+        launchers = sorted({one.found.parent for one in ranks}) if _twice(ranks) else []
+        found += [[one for one in ranks if one.found.parent == pid] for pid in launchers] or [ranks]
+    return found
+
+
+def _several(jobs: list[list[Candidate]]) -> UsageError:
+    lines = [_words(job) for job in jobs[:_SHOWN]]
     more = f"; and {len(jobs) - _SHOWN} more" if len(jobs) > _SHOWN else ""
     return UsageError(
         f"there are {len(jobs)} jobs here: {'; '.join(lines)}{more}",

@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ddetect.attach.find import JobScan, Wanted
@@ -21,11 +22,12 @@ from ddetect.attach.watch import Outlets, Watch, print_news, settings_for
 from ddetect.cli.look import wants_color
 from ddetect.coordinator.incidents import Incidents
 from ddetect.errors import UsageError
-from ddetect.model import Incident, Status
+from ddetect.model import Incident, Settings, Status
 from ddetect.rankset import format_ranks
 from ddetect.report.json_ import format_verdict_json
 from ddetect.report.text import format_report
 
+DEFAULT_OUT = "ddetect-out"
 DESCRIPTION = """\
 Watch a running job that was started without ddetect, until it ends or you press ctrl-C. Ranks are found by their
 environment (torchrun, Open MPI, Slurm), and looked at from outside every few seconds (py-spy, /proc): nothing in the
@@ -67,8 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
     parser.add_argument(
         "--out",
         metavar="DIR",
-        default=environ.get("DDETECT_OUT") or "ddetect-out",
-        help="write incident folders here; not with --once (DDETECT_OUT; default %(default)s)",
+        default=environ.get("DDETECT_OUT") or None,
+        help=f"write incident folders here (DDETECT_OUT; default {DEFAULT_OUT}; with --once nothing is written unless "
+        "you say where)",
     )
     parser.add_argument(
         "--patience",
@@ -88,21 +91,33 @@ def run(args: argparse.Namespace) -> int:
     ranks = scan.choose()
     settings = settings_for(args.patience)
     if args.once:
-        incident, _ = look_and_judge(scan, settings)
-        _print(incident, args.json, None)
-        return {Status.HEALTHY: 0, Status.UNDECIDED: 4}.get(incident.verdict.status, 3)
-    try:
-        incidents = Incidents(Path(args.out))
-    except OSError as error:
-        raise UsageError(
-            f"cannot write to {args.out}: {error.strerror}", hint="Choose another --out DIR."
-        ) from error
+        return _once(scan, settings, _incidents(args.out) if args.out else None, args.json)
+    incidents = _incidents(args.out or DEFAULT_OUT)
     print_news(
         f"watching rank{'s' if len(ranks) > 1 else ''} {format_ranks([found.rank for found in ranks])} of job "
         f"{scan.name} from outside, without a probe; ctrl-C leaves it as it is"
     )
     outlets = Outlets(lambda incident, folder: _print(incident, args.json, folder), print_news)
     return Watch(scan, settings, incidents, outlets).run()
+
+
+def _once(scan: JobScan, settings: Settings, incidents: Incidents | None, as_json: bool) -> int:
+    incident, snapshot = look_and_judge(scan, settings)
+    folder = None
+    if incidents is not None and incident.verdict.status is not Status.HEALTHY:
+        incident = replace(incident, number=incidents.next_number())
+        folder = incidents.write(incident, snapshot)
+    _print(incident, as_json, folder)
+    return {Status.HEALTHY: 0, Status.UNDECIDED: 4}.get(incident.verdict.status, 3)
+
+
+def _incidents(out: str) -> Incidents:
+    try:
+        return Incidents(Path(out))
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {out}: {error.strerror}", hint="Choose another --out DIR."
+        ) from error
 
 
 def _print(incident: Incident, as_json: bool, folder: Path | None) -> None:

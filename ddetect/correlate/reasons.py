@@ -254,7 +254,7 @@ def _data(scene: Scene, seen: Seen) -> Reason:
 def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
     """The rank, as seen through the thread that has the batch in its hands: the one that pins memory."""
     for thread in seen.sighting.threads:
-        if not thread.is_main:
+        if not thread.is_main and any(frame.file.endswith("/pin_memory.py") for frame in thread.stack):
             doing = classify_thread(thread, scene.signatures, process_state=seen.sighting.state)
             if doing.kind is Kind.FETCH:
                 return replace(seen, doing=replace(doing, frame=doing.frame or seen.doing.frame))

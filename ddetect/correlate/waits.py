@@ -343,7 +343,7 @@ def _rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     ranks = _numbers(scene.ranks[joining])
     if new_group and not (starting | absent).any():
         talks = np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P))
-        missing = outside & ((scene.kind != Kind.UNREAD) | (scene.phase >= 0))
+        missing = outside & ((scene.kind != Kind.UNREAD) | np.isin(scene.phase, _ELSEWHERE))
         # Who is in a collective is held there: an edge all the same, so that a cycle can show.
         missing = missing & ~(talks & ~host_held)
         return [

@@ -25,7 +25,7 @@ def start_node(is_host: bool, ranks: int, port: int) -> "subprocess.Popen[bytes]
     rendezvous = f"is_host={int(is_host)},last_call_timeout=5,keep_alive_interval=1"
     options = [
         "--nnodes", "1:2", "--nproc-per-node", str(ranks), "--max-restarts", "1", "--rdzv-backend", "c10d",
-        "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "elastic", "--rdzv-conf", rendezvous,
+        "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", f"elastic-{os.getpid()}", "--rdzv-conf", rendezvous,
     ]  # fmt: skip
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *options, *sys.argv], preexec_fn=end_with_parent

@@ -2,6 +2,7 @@
 
 A node is a network namespace; a pair of virtual interfaces is the cable. Without RANK in its environment this program
 plays the launcher of a node: the first starts the second. Namespaces and cable end with the processes that use them.
+Its truth names nobody: no rank is at fault, and which of two nodes lost the cable no stack tells.
 Needs root (or user namespaces) and iproute2's `ip`.
 """
 

@@ -39,14 +39,14 @@ _CONSEQUENCE = re.compile(
     r"|keyboardinterrupt",
     re.IGNORECASE,
 )
+_SAW_A_DEATH = re.compile(
+    r"closed by peer|connection reset by peer|broken pipe|socket closed|remote process exited", re.IGNORECASE
+)
+"""Of the consequences, those that only a peer's death makes; a refused or late connection needs none."""
 _LOADER_DEATH = re.compile(r"DataLoader worker \(pid\(?s?\)?\s*([\d, ]+)\)")
 _ENDED_BY_LAUNCHER = 15
 SEEN_LATE_S = 1.5
 """A process that vanished is seen only when the agent next looks; an exception wrote its own time."""
-
-
-ENDED_AFTER_S = 0.5
-"""A launcher sees a failure and ends the rest; whoever gets SIGTERM this long after another rank raised was ended."""
 
 
 def is_consequence(gone: Gone) -> bool:
@@ -55,9 +55,17 @@ def is_consequence(gone: Gone) -> bool:
 
 
 def _follows(gone: Gone, deaths: list[Gone]) -> bool:
-    """Whether this death follows from another: by what it says, or because the launcher ended the rest."""
+    """Whether this death follows from another: by what it says, or because the launcher ended the rest.
+
+    Who got SIGTERM after another rank had raised was ended for it. Unless that rank saw a peer die: then only a death
+    that came later than we may be late in noticing it is excused.
+    """
     if gone.how is Departure.VANISHED and gone.signal == _ENDED_BY_LAUNCHER:
-        return any(one.how is Departure.RAISED and one.age_s > gone.age_s + ENDED_AFTER_S for one in deaths)
+        raised = [one for one in deaths if one.how is Departure.RAISED]
+        return any(
+            one.age_s > gone.age_s + (SEEN_LATE_S if _SAW_A_DEATH.search(one.exception) else 0.0)
+            for one in raised
+        )
     return is_consequence(gone)
 
 

@@ -11,6 +11,7 @@ import pytest
 from ddetect.attach.find import JobScan, Wanted
 from ddetect.errors import HostError, UsageError
 from ddetect.model import Role
+from tests.live.alone import family
 from tests.unit.stacks.targets import running, until
 
 WAITS = "import sys; print('ready', flush=True); sys.stdin.readline()"
@@ -91,6 +92,33 @@ def test_two_jobs_are_not_mixed():
 
     assert all(str(pid) in str(caught.value) for pid in (*first, *second))
     assert "--pid" in caught.value.hint
+
+
+LAUNCHER = """
+import os, subprocess, sys
+for rank in "01":
+    env = {**os.environ, "RANK": rank, "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": sys.argv[1]}
+    subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.readline()", sys.argv[1]], env=env)
+print("ready", flush=True)
+os.wait()
+"""
+
+
+def ranks_found(wanted):
+    found = JobScan(wanted).choose()
+    return sorted((one.parent, one.rank) for one in found)
+
+
+def test_jobs_that_share_a_name_are_not_mixed():
+    """A copied --rdzv-id, or two pods at localhost:29500: the ranks of the launcher that was named, and no others."""
+    name = uuid.uuid4().hex
+    with running(LAUNCHER, name, env=NO_RANK) as first, running(LAUNCHER, name, env=NO_RANK) as second:
+        until(lambda: len(family(first.pid)) == len(family(second.pid)) == 3)
+
+        assert ranks_found(Wanted(pids=(first.pid,))) == [(first.pid, 0), (first.pid, 1)]
+        assert ranks_found(Wanted(pids=(second.pid,))) == [(second.pid, 0), (second.pid, 1)]
+        with pytest.raises(UsageError, match="there are 2 jobs here"):
+            JobScan(Wanted(match=name)).choose()
 
 
 def test_no_job_is_a_sentence():

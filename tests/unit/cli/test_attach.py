@@ -65,6 +65,21 @@ def test_once_names_the_line_of_a_process_that_sleeps(capsys):
     assert verdict["stage"] == "suspected"
 
 
+def test_once_keeps_its_evidence_where_it_is_told_to(capsys, tmp_path, monkeypatch):
+    """An incident folder that `ddetect diagnose` judges again; without --out a look leaves nothing behind."""
+    monkeypatch.chdir(tmp_path)
+    with running(ASLEEP, env=NO_RANK) as child:
+        fall_asleep(child.pid)
+        main(["attach", "--pid", str(child.pid), "--once"])
+        before = list(tmp_path.iterdir())
+        main(["attach", "--pid", str(child.pid), "--once", "--json", "--out", "kept"])
+
+    assert before == []
+    capsys.readouterr()
+    assert main(["diagnose", "kept/incident-001", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["cause"] == "user_code"
+
+
 def test_once_finds_a_process_that_works_healthy(capsys):
     """Exit code 0: functions change and bytes move."""
     with running(MOVES, env=NO_RANK) as child:

@@ -79,16 +79,29 @@ def test_rank_killed_by_another_signal_comes_before_those_the_launcher_ended():
 
 
 @pytest.mark.parametrize(
-    ("ended_age_s", "rank", "cause"),
-    [(0.5, 0, Cause.PYTHON_EXCEPTION), (2.1, 2, Cause.KILLED_BY_SIGNAL)],
-    ids=["after the errors", "before the errors"],
+    ("said", "ended_age_s", "rank", "cause"),
+    [
+        ("connectFullMesh failed: Connection refused", 0.5, 0, Cause.PYTHON_EXCEPTION),
+        ("connectFullMesh failed: Connection refused", 1.7, 0, Cause.PYTHON_EXCEPTION),
+        ("connectFullMesh failed: Connection refused", 2.1, 2, Cause.KILLED_BY_SIGNAL),
+        ("Connection closed by peer", 1.85, 2, Cause.KILLED_BY_SIGNAL),
+        ("Connection closed by peer", 0.8, 2, Cause.KILLED_BY_SIGNAL),
+        ("Connection closed by peer", 0.1, 0, Cause.PYTHON_EXCEPTION),
+    ],
+    ids=[
+        "refused before",
+        "refused just before",
+        "refused after",
+        "closed after",
+        "noticed late",
+        "ended later",
+    ],
 )
-def test_rank_that_the_launcher_ended_is_not_blamed_for_errors_before_it(ended_age_s, rank, cause):
-    """Only consequences and a SIGTERM: the SIGTERM is the origin when it came first, and the launcher's otherwise."""
-    refused = "RuntimeError: connectFullMesh failed: Connection refused"
+def test_rank_that_the_launcher_ended_is_not_blamed_for_errors_before_it(said, ended_age_s, rank, cause):
+    """Only consequences and a SIGTERM: who saw a connection close saw that rank die, however late we noticed."""
     gone = [
-        died(0, Departure.RAISED, age_s=1.8, exception=refused),
-        died(1, Departure.RAISED, age_s=1.7, exception=refused),
+        died(0, Departure.RAISED, age_s=1.8, exception=f"RuntimeError: {said}"),
+        died(1, Departure.RAISED, age_s=1.75, exception=f"RuntimeError: {said}"),
         replace(died(2, Departure.VANISHED, age_s=ended_age_s), signal=15),
     ]
 
