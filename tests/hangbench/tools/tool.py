@@ -13,7 +13,7 @@ PATIENCE_S = 15.0  # of ddetect, for hanging and healthy jobs alike; a quarter o
 PEER_LIMIT_S = (
     30  # of tools with a fixed limit: above the longest time that a healthy job stands still (25 s)
 )
-WATCH_S = 150.0  # for an alarm: five times ddetect's patience before the first step, and the start of the job
+WATCH_S = 200.0  # for an alarm: that of ddetect before the first step comes 112 s after the last movement; a start takes long too
 STAND_STILL_S = 90.0  # for a job to stand still before a tool is asked
 HEALTHY_CAP_S = 180.0  # for a healthy job to end
 
