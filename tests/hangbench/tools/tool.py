@@ -10,10 +10,8 @@ from ddetect.scenarios.catalogue import Params, Scenario
 from tests.hangbench.outcome import Outcome
 
 PATIENCE_S = 15.0  # of ddetect, for hanging and healthy jobs alike; a quarter of the default
-PEER_LIMIT_S = (
-    30  # of tools with a fixed limit: above the longest time that a healthy job stands still (25 s)
-)
-WATCH_S = 200.0  # for an alarm: that of ddetect before the first step comes 112 s after the last movement; a start takes long too
+PEER_LIMIT_S = 30  # of tools with a fixed limit; a healthy job stands still for 25 s at most
+WATCH_S = 200.0  # for an alarm; ddetect's before the first step comes 7.5 times its patience after the last movement
 STAND_STILL_S = 90.0  # for a job to stand still before a tool is asked
 HEALTHY_CAP_S = 180.0  # for a healthy job to end
 
