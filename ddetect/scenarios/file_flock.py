@@ -3,6 +3,7 @@
 import fcntl
 import subprocess
 import sys
+import tempfile
 
 import training
 
@@ -16,13 +17,15 @@ sys.stdin.read()
 
 
 def open_cache() -> None:
-    # The holder ends when this rank does: its standard input closes.
-    holder = subprocess.Popen(
-        [sys.executable, "-S", "-E", "-c", HOLDER, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert holder.stdout is not None
-    holder.stdout.readline()
-    with open(__file__) as cache:
+    with tempfile.NamedTemporaryFile(prefix="cache-") as cache:
+        # The holder ends when this rank does: its standard input closes.
+        holder = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", HOLDER, cache.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert holder.stdout is not None
+        holder.stdout.readline()
         fcntl.flock(cache, fcntl.LOCK_EX)  # <- stuck here
 
 
