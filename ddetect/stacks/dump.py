@@ -44,7 +44,22 @@ def read_stacks(
     arguments: bool = False,
     timeout_s: float = 2.5,
 ) -> Dump:
-    """Dump one process. `states` are the /proc states of all its threads, the main one first."""
+    """Dump one process. `states` are the /proc states of all its threads, the main one first.
+
+    With `native` its C symbols are asked for afterwards, in time of their own: a busy machine may take seconds to find
+    them, and the Python stack must not be lost for that.
+    """
+    dump = _read_python(pid, states, fault, arguments, timeout_s)
+    if not native or not dump.seen or FROZEN & set(states):
+        return dump
+    try:
+        seen = read_pyspy(pid, blocking=True, native=True, arguments=arguments, timeout_s=_NATIVE_S)
+        return Dump(seen, "py-spy --native")
+    except DumpFailed:
+        return dump
+
+
+def _read_python(pid: int, states: str, fault: FaultFile | None, arguments: bool, timeout_s: float) -> Dump:
     if not states:
         return Dump(unread=f"pid {pid} is gone")
     if states[0] == "Z":
@@ -53,7 +68,7 @@ def read_stacks(
     reasons: list[str] = []
     denied = False
     frozen = bool(FROZEN & set(states))
-    for name, read in _attempts(pid, frozen=frozen, native=native, arguments=arguments):
+    for name, read in _attempts(pid, frozen=frozen, arguments=arguments):
         left = deadline - time.monotonic()
         if left <= 0:
             reasons.append("there was no time left to try another way")
@@ -76,14 +91,9 @@ def read_stacks(
     return Dump(unread="; ".join(dict.fromkeys(reasons)), denied=denied)
 
 
-def _attempts(pid: int, *, frozen: bool, native: bool, arguments: bool) -> _Attempts:
+def _attempts(pid: int, *, frozen: bool, arguments: bool) -> _Attempts:
     def spy(left: float) -> tuple[Seen, ...]:
         return read_pyspy(pid, blocking=True, arguments=arguments, timeout_s=min(left, _PYSPY_S))
-
-    def spy_native(left: float) -> tuple[Seen, ...]:
-        return read_pyspy(
-            pid, blocking=True, native=True, arguments=arguments, timeout_s=min(left, _NATIVE_S)
-        )
 
     def spy_passing(left: float) -> tuple[Seen, ...]:
         return read_pyspy(pid, blocking=False, timeout_s=min(left, _PYSPY_S))
@@ -94,5 +104,4 @@ def _attempts(pid: int, *, frozen: bool, native: bool, arguments: bool) -> _Atte
     passing = ("py-spy --nonblocking", spy_passing)
     if frozen:
         return [passing, ("pystack", stack)]
-    plain: _Attempts = [("py-spy", spy), passing, ("pystack", stack)]
-    return [("py-spy --native", spy_native), *plain] if native else plain
+    return [("py-spy", spy), passing, ("pystack", stack)]

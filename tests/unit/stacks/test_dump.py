@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -212,6 +213,23 @@ def wait_for_child():
 print("ready", flush=True)
 wait_for_child()
 """
+
+
+def test_python_stack_is_kept_when_symbols_take_too_long(monkeypatch) -> None:
+    """A busy machine needs seconds for a library of half a gigabyte; the line is known long before."""
+
+    def slow_with_symbols(pid: int, *, native: bool = False, **how: Any) -> Any:
+        if native:
+            raise DumpFailed(Kind.BUSY, "py-spy took more than 3.0 s")
+        return read_pyspy(pid, **how)
+
+    monkeypatch.setattr(module, "read_pyspy", slow_with_symbols)
+    with running(SLEEPER) as child:
+        fall_asleep(child.pid)
+        dump = read_stacks(child.pid, states=_states(child.pid), native=True)
+
+    main = next(one.thread for one in dump.seen if one.thread.is_main)
+    assert (dump.dumper, main.stack[0].function, dump.unread) == ("py-spy", "nap", "")
 
 
 def test_process_in_uninterruptible_sleep_is_dumped_and_never_paused(monkeypatch: pytest.MonkeyPatch) -> None:
