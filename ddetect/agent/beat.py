@@ -44,7 +44,8 @@ class Recorder:
     def poll(self, ranks: list[tuple[Member, int]], now_ns: int) -> None:
         """Start asking these ranks, unless it is too early or the last round is not over.
 
-        With each goes when its page last moved: what the page saw itself has a better time there than here.
+        With each goes when its page last moved: what the page saw itself has a better time there than here. A move
+        that only the recorder saw, just after the page's last, is therefore noticed a round late.
         """
         if not ranks or self._asking or now_ns < self._poll_at_ns:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddetect.correlate.waits import Wait
+from ddetect.correlate.wait import Wait
 from ddetect.rankset import format_ranks
 
 

@@ -11,7 +11,8 @@ from ddetect.correlate.phrases import ranks_words, wait_lines
 from ddetect.correlate.reasons import user_line
 from ddetect.correlate.rules.mismatch import find_sides
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.waits import Wait, Waits
+from ddetect.correlate.wait import Wait
+from ddetect.correlate.waits import Waits
 from ddetect.model import Cause, Culprit, Proof, Status
 
 

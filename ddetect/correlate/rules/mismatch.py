@@ -16,7 +16,8 @@ from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import ranks_words, wait_lines
 from ddetect.correlate.reasons import user_line
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.waits import ROOTED, Wait, Waits
+from ddetect.correlate.wait import ROOTED, Wait
+from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import format_where, where_of
 from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Signature, Status, Where
 

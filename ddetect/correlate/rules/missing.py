@@ -11,7 +11,8 @@ from ddetect.correlate.motion import moved
 from ddetect.correlate.phrases import each_of, wait_lines, waiting_words
 from ddetect.correlate.reasons import Reason, explain, sight_lines, user_line
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.waits import Wait, Waits
+from ddetect.correlate.wait import Wait
+from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import format_where
 from ddetect.model import Cause, Departure, Proof, Status
 

@@ -1,0 +1,61 @@
+"""Ranks that make a process group, and those that they wait for. A Scene enters, Waits leave.
+
+Never here: a group that exists.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddetect.correlate.kinds import Kind
+from ddetect.correlate.scene import Bools, Scene
+from ddetect.correlate.wait import ELSEWHERE, Wait, numbers
+from ddetect.model import UNKNOWN, Phase
+
+
+def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
+    """Ranks that make a process group wait for those that do not come."""
+    by_stack = (scene.kind == Kind.RENDEZVOUS) & scene.live
+    starting = scene.live & (scene.phase == Phase.STARTING) & ~by_stack
+    absent = ~scene.live & ~scene.gone & ~scene.said_unread & (scene.ranks < scene.world)
+    joining = ((scene.phase == Phase.JOINING) | by_stack) & scene.live & ~scene.stopped
+    if not joining.any():
+        return []
+    outside = scene.live & ~joining
+    new_group = [
+        int(r) for r in scene.ranks[joining & by_stack] if scene.rank_process(int(r)).doing.op == "new_group"
+    ]
+    host_held |= joining
+    ranks = numbers(scene.ranks[joining])
+    if new_group and not (starting | absent).any():
+        talks = np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P))
+        missing = outside & ((scene.kind != Kind.UNREAD) | np.isin(scene.phase, ELSEWHERE))
+        # Who is in a collective is held there: an edge all the same, so that a cycle can show.
+        missing = missing & ~(talks & ~host_held)
+        return [
+            Wait(
+                "new_group",
+                ranks,
+                (),
+                numbers(scene.ranks[missing | absent]),
+                numbers(scene.ranks[outside & ~missing]),
+            )
+        ]
+    late = starting | absent | scene.stopped & outside
+    late |= (
+        outside
+        & (scene.phase == UNKNOWN)
+        & ~np.isin(scene.kind, (Kind.UNREAD, Kind.COLLECTIVE, Kind.P2P, Kind.BACKWARD))
+    )
+    left = scene.gone & (scene.ranks < scene.world)
+    blind = outside & ~late & (scene.phase == UNKNOWN) & (scene.kind == Kind.UNREAD)
+    return [
+        Wait(
+            "init_process_group",
+            ranks,
+            numbers(scene.ranks[late | left]),
+            (),
+            numbers(scene.ranks[blind]),
+            ranks,
+        )
+    ]

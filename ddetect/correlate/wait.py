@@ -1,0 +1,89 @@
+"""One operation and who is blocked in it, and what a rank's own sighting says about being elsewhere.
+
+Enters: a Scene and ranks. Leaves: a `Wait`; ranks split into those that are elsewhere and those of which nothing is
+known. Never here: finding the operations (waits, point_to_point, rendezvous).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ddetect.correlate.collectives import Standing
+from ddetect.correlate.kinds import OWN_BUSINESS, Kind, Posture
+from ddetect.correlate.scene import Bools, Scene
+from ddetect.model import UNKNOWN, Group, Ints, Phase, Waiting
+
+ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
+IN_COMMUNICATION = (Phase.COLLECTIVE, Phase.P2P)
+ELSEWHERE = (Phase.STARTING, Phase.DATA, Phase.LEAVING, Phase.EXITING)
+
+
+@dataclass(frozen=True, eq=False)
+class Wait:
+    """An operation and the ranks that are blocked in it; ranks in numbers, sorted."""
+
+    on: str
+    waiters: tuple[int, ...]
+    missing: tuple[int, ...] = ()  # have certainly not entered
+    presumed: tuple[int, ...] = ()  # recorder unread, but their own sighting says they are elsewhere
+    blind: tuple[int, ...] = ()  # nothing known
+    entered: tuple[int, ...] = ()
+    root: int = UNKNOWN
+    group: Group | None = None
+    seq: int | None = None
+    standing: Standing | None = None
+    p2p: bool = False
+    any_one: bool = False  # one of the missing is enough
+    doubtful: bool = False  # the ring dropped something, or the members are not certain
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Whom it waits for."""
+        return tuple(sorted({*self.missing, *self.presumed}))
+
+    @property
+    def label(self) -> str:
+        """How a sentence calls it: "all_reduce #412 of default_pg"."""
+        number = f" #{self.seq}" if self.seq else ""
+        return f"{self.on}{number}" + (f" of {self.group.label}" if self.group else "")
+
+    def as_waiting(self) -> Waiting:
+        """As a verdict lists it."""
+        group = self.group
+        return Waiting(
+            self.waiters, self.on, group.backend if group else "", group.label if group else "", self.seq
+        )
+
+
+def minds_own_business(scene: Scene) -> Bools:
+    """Ranks whose host is plainly elsewhere, whatever their device still has to do."""
+    return np.asarray(
+        np.isin(scene.kind, tuple(OWN_BUSINESS))
+        | (scene.kind == Kind.USER)
+        & np.isin(scene.posture, (Posture.ASLEEP, Posture.FILE, Posture.TERMINAL, Posture.DISK))
+    )
+
+
+def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
+    """Split ranks with unread recorders into those that are elsewhere by their own sighting and the blind ones."""
+    at = np.array([scene.position(int(rank)) for rank in ranks], np.int64)
+    known = at >= 0
+    at, ranks = at[known], ranks[known]
+    kind, phase = scene.kind[at], scene.phase[at]
+    talks = np.isin(kind, (Kind.COLLECTIVE, Kind.P2P, Kind.BACKWARD, Kind.DEVICE_SYNC)) | np.isin(
+        phase, IN_COMMUNICATION
+    )
+    never = ~scene.live[at] & ~scene.gone[at] & ~scene.said_unread[at]
+    elsewhere = scene.gone[at] | scene.stopped[at] | never
+    elsewhere |= (kind != Kind.UNREAD) & ~talks & ~scene.asks_lock[at]
+    elsewhere |= (kind != Kind.UNREAD) & scene.asks_lock[at] & (phase != UNKNOWN) & ~talks
+    elsewhere |= (kind == Kind.UNREAD) & np.isin(phase, ELSEWHERE)
+    elsewhere |= (kind == Kind.UNREAD) & (scene.posture[at] == Posture.DISK)
+    return ranks[elsewhere], ranks[~elsewhere & ~talks]
+
+
+def numbers(ranks: Ints) -> tuple[int, ...]:
+    """Plain numbers, sorted."""
+    return tuple(sorted(int(rank) for rank in ranks))
