@@ -12,7 +12,7 @@ from itertools import combinations
 import pytest
 
 from ddetect.correlate.judge import judge
-from ddetect.model import Snapshot
+from ddetect.model import Snapshot, Status
 from tests.replay.recordings import Recording, recordings
 from tests.unit.correlate.scenes import relabel, without_page, without_progress, without_stack
 
@@ -41,20 +41,24 @@ def _lose(snapshot: Snapshot, ranks: tuple[int, ...], lost: tuple[Loss, ...]) ->
 
 def test_less_evidence_never_names_somebody_else_and_confidence_is_earned() -> None:
     """A wrong culprit is worse than undecided; what is said with 0.9 or more is right in 95 of 100 cases."""
-    judged, sure, strangers = 0, list[bool](), list[object]()
+    judged, sure, strangers, surer = 0, list[bool](), list[object](), list[object]()
     for recording in [*recordings(alone=False), *recordings(alone=True)]:
         snapshot = recording.snapshot()
         # Without the probe the full evidence may have named too many already; taking some away must not add to them.
-        allowed = {*recording.culprits, *judge(snapshot).culprit_ranks}
+        full = judge(snapshot)
+        allowed = {*recording.culprits, *full.culprit_ranks}
         for ranks, lost, less in losses(snapshot):
             verdict = judge(less)
             judged += 1
             if not set(verdict.culprit_ranks) <= allowed:
                 strangers.append((recording.name, recording.params, ranks, lost, verdict.summary))
+            if verdict.status is not Status.UNDECIDED and verdict.confidence > full.confidence:
+                surer.append((recording.name, full.confidence, ranks, lost, verdict.confidence, verdict.summary))
             if verdict.confidence >= SURE:
                 sure.append(recording.is_truth(verdict))
 
     assert strangers == []
+    assert surer == []
     assert judged > 3000
     assert len(sure) > 200
     assert sum(sure) >= 0.95 * len(sure), f"{sum(sure)} of {len(sure)} sure verdicts are right"

@@ -54,7 +54,7 @@ def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Fin
     structural = not leaves and all(reason.proof is Proof.STRUCTURAL for _, reason in named)
     factors = [] if all(reason.clear for _, reason in named) else [confidence.WEAK_SIGHTING]
     factors += [confidence.MOVING] if motion and not structural else []
-    factors += [confidence.STACKS_ONLY] if scene.world > 1 else []
+    factors += [confidence.NOBODY_WAITS] if scene.world > 1 else []
     evidence = [line for _, reason in named[:4] for line in reason.evidence]
     if motion:
         evidence.append(f"something still moves: {motion}")
