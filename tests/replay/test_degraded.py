@@ -53,7 +53,9 @@ def test_less_evidence_never_names_somebody_else_and_confidence_is_earned() -> N
             if not set(verdict.culprit_ranks) <= allowed:
                 strangers.append((recording.name, recording.params, ranks, lost, verdict.summary))
             if verdict.status is not Status.UNDECIDED and verdict.confidence > full.confidence:
-                surer.append((recording.name, full.confidence, ranks, lost, verdict.confidence, verdict.summary))
+                surer.append(
+                    (recording.name, full.confidence, ranks, lost, verdict.confidence, verdict.summary)
+                )
             if verdict.confidence >= SURE:
                 sure.append(recording.is_truth(verdict))
 
