@@ -42,6 +42,14 @@ def _struck_and_next(params: Params) -> tuple[int, ...]:
     return tuple(sorted({params.rank, (params.rank + 1) % params.world_size}))
 
 
+def _next(params: Params) -> tuple[int, ...]:
+    return ((params.rank + 1) % params.world_size,)
+
+
+def _first(params: Params) -> tuple[int, ...]:
+    return (0,)
+
+
 def _minority(params: Params) -> tuple[int, ...]:
     """Of two ranks that disagree neither is the minority: both are named."""
     return (0, 1) if params.world_size == 2 else (params.rank,)
@@ -65,12 +73,19 @@ class Scenario:
     role: str | None = None  # of the process at fault, when it is not the rank process itself
     index: Callable[[Params], int] | None = None  # of the loader worker at fault
     torchrun: tuple[str, ...] = ()  # options of torchrun's own
-    incidents: int = 1  # that are to come; the truth is that of the last
+    earlier: tuple[
+        tuple[Cause, Callable[[Params], tuple[int, ...]]], ...
+    ] = ()  # alarms of attempts before the last
     starts_itself: bool = False  # plays its own launcher: no torchrun
     own_network: bool = False
     min_world: int = 2  # ranks that it takes; any rank may be struck, and a larger job changes nothing
     before_first_step: bool = False  # there is no progress before it: patience for start-up applies
     every_time: bool = False  # `make test` runs it live; the others run with DDETECT_ALL_SCENARIOS=1
+
+    @property
+    def incidents(self) -> int:
+        """How many alarms are to come; the truth is that of the last."""
+        return len(self.earlier) + 1
 
     @property
     def path(self) -> Path:
@@ -147,14 +162,14 @@ _ALL = (
     *_EVERY_TIME,
     # a rank does not come, and how the others wait for it
     Scenario("root_missing", _HANG, Cause.USER_CODE, _TIME, "prepare_weights"),
-    Scenario("leaf_missing", _HANG, Cause.USER_CODE, _TIME, "score_samples"),
+    Scenario("leaf_missing", _HANG, Cause.USER_CODE, _TIME, "score_samples", min_world=3),
     Scenario("pipeline_stage", _HANG, Cause.USER_CODE, _TIME, "run_layers"),
     Scenario("irecv_early", _HANG, Cause.USER_CODE, _TIME, "compute_halo"),
-    Scenario("mesh_2d", _HANG, Cause.USER_CODE, _TIME, "attention"),
+    Scenario("mesh_2d", _HANG, Cause.USER_CODE, _TIME, "attention", min_world=4),
     Scenario("object_pickle", _HANG, Cause.USER_CODE, _TIME, "__getstate__"),
     Scenario("async_handle", _HANG, Cause.USER_CODE, _TIME, "compress_gradients"),
     Scenario("fsdp2", _HANG, Cause.USER_CODE, _TIME, "sample_prompts"),
-    Scenario("chain_of_groups", _HANG, Cause.USER_CODE, _TIME, "rebalance_experts"),
+    Scenario("chain_of_groups", _HANG, Cause.USER_CODE, _TIME, "rebalance_experts", min_world=4),
     Scenario("monitored_barrier", _HANG, Cause.USER_CODE, _TIME, "write_summary"),
     Scenario("group_not_made", _HANG, Cause.USER_CODE, _TIME, "plan_experts"),
     Scenario(
@@ -164,11 +179,16 @@ _ALL = (
     Scenario("network_cut", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=_nobody, starts_itself=True),
     # The first attempt ends with an exception: an incident of its own.
     Scenario(
-        "elastic_restart", _HANG, Cause.USER_CODE, _TIME, "warm_cache", torchrun=("--max-restarts", "1"), incidents=2
+        "elastic_restart", _HANG, Cause.USER_CODE, _TIME, "warm_cache", torchrun=("--max-restarts", "1"),
+        earlier=((Cause.PYTHON_EXCEPTION, _next),),
     ),
     # The ranks of the truth are those after the change; before it there is one more, in front.
-    Scenario("membership_change", _HANG, Cause.USER_CODE, _TIME, "read_index", starts_itself=True, incidents=2),
+    Scenario(
+        "membership_change", _HANG, Cause.USER_CODE, _TIME, "read_index", starts_itself=True,
+        earlier=((Cause.KILLED_BY_SIGNAL, _first),),
+    ),
     # what it does instead
+    Scenario("first_step", _HANG, Cause.USER_CODE, _TIME, "load_tokenizer", before_first_step=True),
     Scenario("input_left", _HANG, Cause.USER_CODE, _TIME, "confirm_overwrite"),
     Scenario("subprocess_run", _HANG, Cause.USER_CODE, _TIME, "sync_bucket"),
     Scenario("http_call", _HANG, Cause.USER_CODE, _TIME, "fetch_config"),
@@ -214,6 +234,7 @@ _ALL = (
     ),
     # ranks that call different things
     Scenario("no_sync", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_lr", culprits=_minority),
+    Scenario("barrier_inside", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_checkpoint", culprits=_minority),
     Scenario("uneven_inputs", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "end_epoch", culprits=_minority),
     Scenario("uneven_shards", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "report", culprits=_minority),
     Scenario(
@@ -235,7 +256,8 @@ _ALL = (
         for name in (
             "healthy", "healthy_accumulation", "healthy_compile", "healthy_epochs", "healthy_evaluation",
             "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder", "healthy_paused",
-            "healthy_plain_loop", "healthy_resumed", "healthy_slow_data", "healthy_spikes", "healthy_tokenizing",
+            "healthy_plain_loop", "healthy_remote_evaluation", "healthy_resumed", "healthy_slow_data", "healthy_spikes",
+            "healthy_tokenizing",
         )
     ),
 )  # fmt: skip

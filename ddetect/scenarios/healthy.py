@@ -1,4 +1,4 @@
-"""A healthy job that often looks stuck: slow evaluations on rank 0, a slow checkpoint, a slow first step.
+"""A healthy job that often looks stuck: slow evaluations on one rank, a slow checkpoint, a slow first step.
 
 It ends by itself with exit code 0 after `--steps` steps.
 """
@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def evaluate(seconds: float) -> None:
-    """Rank 0 alone looks at the validation set, while the others wait for it in the next step."""
+    """It alone looks at the validation set, while the others wait for it in the next step."""
     until = time.monotonic() + seconds
     with torch.no_grad():
         while time.monotonic() < until:
@@ -23,7 +23,7 @@ def evaluate(seconds: float) -> None:
 
 
 def save_checkpoint(seconds: float) -> None:
-    """Rank 0 alone writes to a slow file system: bytes move, steps do not."""
+    """It alone writes to a slow file system: bytes move, steps do not."""
     with tempfile.TemporaryFile() as file:
         for _ in range(int(seconds / 0.1)):
             file.write(bytes(2**20))
@@ -42,8 +42,8 @@ for step, batch in zip(range(args.steps), training.loader(training.Numbers(), wo
     optimizer.zero_grad()
     model(batch).pow(2).mean().backward()
     optimizer.step()
-    if dist.get_rank() == 0 and step % args.evaluate_every == args.evaluate_every - 1:
+    if dist.get_rank() == args.rank and step % args.evaluate_every == args.evaluate_every - 1:
         evaluate(args.evaluate_s)
-    if dist.get_rank() == 0 and step == args.checkpoint_at:
+    if dist.get_rank() == args.rank and step == args.checkpoint_at:
         save_checkpoint(args.checkpoint_s)
 dist.destroy_process_group()

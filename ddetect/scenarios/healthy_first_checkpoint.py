@@ -32,7 +32,7 @@ for step in range(args.steps):
     model(torch.ones(4, 16)).pow(2).mean().backward()
     optimizer.step()
     if step == args.checkpoint_at:
-        if dist.get_rank() == 0:
+        if dist.get_rank() == args.rank:
             save_checkpoint(model, args.checkpoint_s)
         dist.barrier()
 dist.destroy_process_group()

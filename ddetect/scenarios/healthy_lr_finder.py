@@ -20,7 +20,7 @@ def try_rate(rate: float, steps: int) -> None:
 
 
 def fit_curve(seconds: float) -> None:
-    """Rank 0 looks for the steepest descent; the others wait to hear of it."""
+    """One rank looks for the steepest descent; the others wait to hear of it."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         torch.linalg.lstsq(torch.rand(40, 4), torch.rand(40, 1))
@@ -31,7 +31,7 @@ args = training.arguments(steps=25, rates=5, think_s=4.0)
 dist.init_process_group("gloo")
 for number in range(args.rates):
     try_rate(10.0 ** (number - 5), args.steps)
-    if dist.get_rank() == 0:
+    if dist.get_rank() == args.rank:
         fit_curve(args.think_s)
-    dist.broadcast(torch.ones(1), src=0)
+    dist.broadcast(torch.ones(1), src=args.rank)
 dist.destroy_process_group()

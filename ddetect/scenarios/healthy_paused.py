@@ -21,7 +21,7 @@ model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(args.steps):
     time.sleep(args.step_ms / 1000)
-    if step == args.evaluate_at and dist.get_rank() == 0:
+    if step == args.evaluate_at and dist.get_rank() == args.rank:
         evaluate(args.evaluate_s)
     optimizer.zero_grad()
     model(torch.ones(4, 16)).pow(2).mean().backward()

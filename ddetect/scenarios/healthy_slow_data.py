@@ -1,4 +1,4 @@
-"""Data comes slowly, and it comes: after a fast start every batch takes seconds, longer than any step before."""
+"""Data comes slowly, and it comes: after a fast start a batch takes seconds, and then even longer."""
 
 import time
 
@@ -6,13 +6,14 @@ import torch
 import torch.distributed as dist
 import training
 
-args = training.arguments(steps=36, slow_from=30, fetch_s=4.0)
+args = training.arguments(steps=33, slow_from=30, fetch_s=7.0, slowest_s=20.0)
 
 
 class Remote(training.Numbers):
     def __getitem__(self, index: int) -> torch.Tensor:
-        if training.batch_of(index) >= args.slow_from:
-            time.sleep(args.fetch_s / training.BATCH_SIZE)
+        if (batch := training.batch_of(index)) >= args.slow_from:
+            seconds = args.fetch_s if batch == args.slow_from else args.slowest_s
+            time.sleep(seconds / training.BATCH_SIZE)
         return super().__getitem__(index)
 
 

@@ -13,7 +13,7 @@ args = training.arguments(steps=150, times=60)
 dist.init_process_group("gloo")
 model = DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-draw = random.Random(dist.get_rank())
+draw = random.Random(args.at * 1000 + dist.get_rank())
 for step in range(args.steps):
     slow = step > 20 and draw.random() < 0.02
     time.sleep(args.step_ms / 1000 * (args.times if slow else 1))

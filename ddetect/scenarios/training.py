@@ -91,7 +91,11 @@ def train(
 
 def run(when_struck: Callable[[], object]) -> None:
     """The usual program: join, train, leave."""
-    args = arguments()
+    join_and_train(arguments(), when_struck)
+
+
+def join_and_train(args: argparse.Namespace, when_struck: Callable[[], object]) -> None:
+    """The same with arguments that the program has changed."""
     dist.init_process_group("gloo")
     train(args, when_struck)
     dist.destroy_process_group()

@@ -31,7 +31,8 @@ from tests.hangbench.outcome import Outcome, score
 from tests.hangbench.table import results, table_markdown
 from tests.hangbench.tools.all import TOOLS
 
-GIVE_UP_S = 360.0  # above every limit of every tool, and the time that it takes to end a job
+GIVE_UP_S = 460.0  # above every limit of every tool, and the time that it takes to end a job
+END_S = 20.0
 EPILOG = """\
 scenarios: names, patterns such as 'mismatch_*', or `causes` (one per cause), `hanging`, `healthy`, `all` (the default)
 examples:
@@ -62,15 +63,16 @@ def run_one(name: str, tool: str, seed: str, out: Path, min_world: int) -> dict[
     """One run in a process of its own; all that it started is ended if it takes too long, and the run has failed."""
     folder = out / f"seed-{seed}" / f"{name}.{tool}"
     make_empty(folder)
-    command = [sys.executable, "-m", "tests.hangbench.one", name, tool, seed, str(folder), str(min_world)]
+    command = [
+        sys.executable, "-m", "tests.hangbench.one", name, tool, seed, str(folder), str(min_world), str(os.getpid())
+    ]  # fmt: skip
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         child.wait(GIVE_UP_S)
         problem = f"it left no score (exit code {child.returncode})"
     except subprocess.TimeoutExpired:
         problem = f"it was not over after {GIVE_UP_S:.0f} s, and was killed"
-        kill_family(child.pid)
-        child.wait()
+        end_family(child)
     return score_in(folder) or failed_score(name, tool, seed, min_world, problem)
 
 
@@ -87,13 +89,18 @@ def failed_score(name: str, tool: str, seed: str, min_world: int, problem: str) 
     return asdict(score(tool, seed, scenario, params, Outcome(failed=problem)))
 
 
-def kill_family(pid: int) -> None:
-    """End a process that we started, and all below it."""
-    for process in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
-        try:
-            process.kill()
-        except psutil.Error:
-            pass  # it ended by itself
+def end_family(child: subprocess.Popen[bytes]) -> None:
+    """Let a run that we started end its job by itself; then kill it and all that is below it."""
+    child.terminate()
+    try:
+        child.wait(END_S)
+    except subprocess.TimeoutExpired:
+        for process in [*psutil.Process(child.pid).children(recursive=True), psutil.Process(child.pid)]:
+            try:
+                process.kill()
+            except psutil.Error:
+                pass  # it ended by itself
+        child.wait()
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -150,6 +157,7 @@ def main() -> int:
         "commit": made_with.commit(),
         "machine": made_with.machine(),
         "lanes": args.lanes,
+        "planned": len(runs),
     }
 
     def do(run: tuple[str, str, str]) -> None:

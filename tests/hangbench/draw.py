@@ -1,26 +1,44 @@
-"""What a run varies, drawn from its seed: who is struck, when, how fast the steps are, how many ranks there are."""
+"""What a run varies, drawn from its seed: who is struck, when, how fast the steps are, how many ranks there are.
+
+World size and rank go round from seed to seed, so that a few seeds in a row differ in them; the rest is chance.
+"""
 
 from __future__ import annotations
 
 import random
+import zlib
 
 from ddetect.model import Status
 from ddetect.scenarios.catalogue import Params, Scenario
 
+WORLDS = (2, 3, 4)
 STEP_IS_THE_POINT = frozenset(
     {"healthy_growing", "healthy_plain_loop"}
 )  # their slowest step is made of step_ms
+LONG_S = (22, 25, 28)  # longer than ddetect's patience, shorter than the limit of tools that have a fixed one
+LONG = {  # what takes that long in a healthy job, where something else tells that it moves
+    "healthy_compile": "--again-s",
+    "healthy_first_checkpoint": "--checkpoint-s",
+    "healthy_paused": "--evaluate-s",
+    "healthy_tokenizing": "--tokenize-s",
+}
 
 
 def drawn(scenario: Scenario, seed: str, *, attached: bool = False, min_world: int = 2) -> Params:
     """The same parameters for the same seed. `attached`: struck late enough that a watcher from outside is there."""
     draw = random.Random(f"{seed}/{scenario.name}")
+    first, number = (
+        zlib.crc32(scenario.name.encode()),
+        int(seed) if seed.isdecimal() else zlib.crc32(seed.encode()),
+    )
     least = max(min_world, scenario.min_world)
-    world_size = draw.choice([n for n in (2, 3, 3, 4) if n >= least] or [least])
-    rank, at, step_ms = draw.randrange(world_size), draw.randrange(20, 50), draw.choice([15, 30, 50])
+    worlds = [n for n in WORLDS if n >= least] or [least]
+    world_size = worlds[(first + number) % len(worlds)]
+    rank, at, step_ms = (first // 12 + number) % world_size, draw.randrange(20, 50), draw.choice([15, 30, 50])
     if scenario.status is Status.HEALTHY:
         step_ms = 50 if scenario.name in STEP_IS_THE_POINT else draw.choice([30, 50, 70])
-        return Params(rank=-1, world_size=world_size, at=at, step_ms=step_ms)
+        extra = (LONG[scenario.name], str(draw.choice(LONG_S))) if scenario.name in LONG else ()
+        return Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
     if attached and scenario.status is Status.STOPPED:
         at, step_ms = 250, 40
     return Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms)

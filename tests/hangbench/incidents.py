@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ddetect.rankset import format_ranks
+from ddetect.scenarios.catalogue import Params, Scenario
 from tests.hangbench.outcome import Outcome
 
 CLOCKS_DIFFER_S = 2.0
@@ -38,6 +39,16 @@ def is_alarm(verdict: dict[str, Any]) -> bool:
 def alarm_at(verdict: dict[str, Any]) -> float:
     """When it was confirmed."""
     return float(verdict["confirmed_at_unix_ns"]) / 1e9
+
+
+def other_attempts(scenario: Scenario, params: Params, alarms: list[dict[str, Any]]) -> str:
+    """What is wrong with the alarms up to the one that counts: one for each attempt, each with its own truth."""
+    told = [(one["attempt"], one["cause"], culprits_of(one)) for one in alarms]
+    truth = [(i, cause.value, ranks(params)) for i, (cause, ranks) in enumerate(scenario.earlier)]
+    last = told[-1][0] if told else None
+    if told[:-1] == truth and last == len(truth):
+        return ""
+    return f"alarms of attempt, cause, ranks {told}, but before attempt {len(truth)} there should be {truth}"
 
 
 def clock_doubt(verdict: dict[str, Any], last_move: float | None) -> str:

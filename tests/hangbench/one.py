@@ -1,8 +1,9 @@
-"""One scenario under one tool, in a process of its own: `python -m tests.hangbench.one SCENARIO TOOL SEED FOLDER [N]`.
+"""One scenario under one tool, in a process of its own:
+`python -m tests.hangbench.one SCENARIO TOOL SEED FOLDER N PARENT`.
 
 Leaves: FOLDER/score.json beside whatever the tool kept, and nothing that was in FOLDER before. N: the least number of
-ranks. A process of its own, because whoever runs a job adopts its orphans. When the bench ends, this ends its job and
-itself.
+ranks. PARENT: the bench's pid. A process of its own, because whoever runs a job adopts its orphans. When the bench
+ends, this ends its job and itself.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ def make_empty(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int) -> None:
     """SIGTERM when the bench is gone, and SIGTERM unwinds: every `finally` ends what it started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == 1:
+    if os.getppid() != parent:  # it has ended already
         sys.exit(143)
 
 
 if __name__ == "__main__":
-    end_with_parent()
-    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), *map(int, sys.argv[5:]))
+    end_with_parent(int(sys.argv[6]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]))

@@ -47,6 +47,10 @@ def shown(name: str, run: Mapping[str, Any] | None) -> str:
 def publish(name: str, out: Path) -> None:
     """Keep the run and show it."""
     run = json.loads((out / "results.json").read_text())
+    if len(run["runs"]) != run["planned"]:
+        raise SystemExit(
+            f"{len(run['runs'])} of {run['planned']} runs are there: let the bench come to its end first"
+        )
     for one in run["runs"]:
         for key in ("says", "failed"):
             one["outcome"][key] = text_of_nobody(one["outcome"][key])[:SAYS]

@@ -80,8 +80,7 @@ def table_markdown(run: Mapping[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
         *(_row(tool) for tool in run["tools"].values()),
     ]
-    settings = [f"- {tool['name']} {tool['version']}: {tool['settings']}." for tool in run["tools"].values()]
-    return "\n".join([*rows, "", NOTES, "", f"{_made(run)} Settings:", "", *settings, ""])
+    return "\n".join([*rows, "", NOTES, "", *_made(run), ""])
 
 
 def seeds_markdown(run: Mapping[str, Any]) -> str:
@@ -101,7 +100,7 @@ def seeds_markdown(run: Mapping[str, Any]) -> str:
                 s["failed"],
             ]  # fmt: skip
             rows.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join([*rows, "", _made(run), ""])
+    return "\n".join([*rows, "", *_made(run), ""])
 
 
 def _row(tool: Mapping[str, Any]) -> str:
@@ -124,13 +123,15 @@ def _row(tool: Mapping[str, Any]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def _made(run: Mapping[str, Any]) -> str:
+def _made(run: Mapping[str, Any]) -> list[str]:
     doubted = sum(tool["doubted"] for tool in run["tools"].values())
     doubts = f" The clock is doubted in {doubted} runs (`doubt` in the results)." if doubted else ""
-    return (
+    made = (
         f"Made by `{run['command']}` at commit {run['commit']}, {run['machine']}, {run['lanes']} "
-        f"job{'s' if run['lanes'] > 1 else ''} at a time.{doubts}"
+        f"job{'s' if run['lanes'] > 1 else ''} at a time.{doubts} Settings:"
     )
+    settings = [f"- {tool['name']} {tool['version']}: {tool['settings']}." for tool in run["tools"].values()]
+    return [made, "", *settings]
 
 
 def _seconds(key: str, told: list[Told]) -> dict[str, float] | None:

@@ -37,6 +37,10 @@ _TAIL = 3000
 class ScenarioFailed(AssertionError):
     """The wanted verdict did not come, or something stayed behind; the text shows what was seen."""
 
+    def __init__(self, seen: str, incidents: tuple[dict[str, Any], ...] = ()) -> None:
+        super().__init__(seen)
+        self.incidents = incidents
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -145,15 +149,16 @@ def run_job(
         finally:
             # A launcher that had to be killed could not tidy up: that is one finding, not two.
             leftovers = end_all(launcher, spared) or [str(path) for path in run_base.glob("*/*")]
+        told = tuple(verdict for _, verdict in read_incidents(out))
         if seen:
-            raise ScenarioFailed(seen)
+            raise ScenarioFailed(seen, told)
         if leftovers:
-            raise ScenarioFailed(f"left behind: {leftovers}\n{_describe(folder)}")
+            raise ScenarioFailed(f"left behind: {leftovers}\n{_describe(folder)}", told)
         return Result(
             params=params,
             verdict=wanted[1] if wanted else {},
             report=report,
-            incidents=tuple(verdict for _, verdict in read_incidents(out)),
+            incidents=told,
             stdout=_text(folder / "stdout"),
             stderr=_text(folder / "stderr"),
             exit_code=launcher.returncode,

@@ -12,7 +12,7 @@ from ddetect.correlate.phrases import each_of
 from ddetect.correlate.reasons import Reason, explain
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
-from ddetect.model import Cause, Phase, Proof, Status
+from ddetect.model import UNKNOWN, Cause, Phase, Proof, Status
 
 MOST_EXPLAINED = 512
 
@@ -41,9 +41,14 @@ def _is_done(scene: Scene, rank: int) -> bool:
 
 
 def _may_wait(scene: Scene, rank: int) -> bool:
-    """In backward, and no recorder tells whether DDP's all-reduce holds it there: it may well be a victim."""
+    """No recorder tells whether a collective holds it: DDP's in backward, Work.wait() at a line of the user's. It may
+    well be a victim.
+    """
+    at = scene.position(rank)
+    if scene.world == 1 or scene.progress_read[at]:
+        return False
     in_backward = scene.rank_process(rank).doing.kind is Kind.BACKWARD
-    return in_backward and scene.world > 1 and not scene.progress_read[scene.position(rank)]
+    return bool(in_backward or (scene.asks_lock[at] and scene.phase[at] == UNKNOWN))
 
 
 def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:

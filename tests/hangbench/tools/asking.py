@@ -27,9 +27,9 @@ def ask_when_still(
         return Outcome(asked=True, failed=healthy_end(job))
     stood_still = job.wait_until_still(STILL_S, STAND_STILL_S, attempt=scenario.incidents)
     if job.ended:
-        return Outcome(asked=True, says=f"the job had ended by itself (exit code {job.process.returncode})")
+        return Outcome(asked=True, cannot=f"the job had ended by itself (exit code {job.process.returncode})")
     if not stood_still:
-        return Outcome(asked=True, says="the bench never saw the job stand still, and did not ask")
+        return Outcome(asked=True, failed="the bench never saw the job stand still, and did not ask")
     kept = folder / KEPT
     kept.mkdir()
     outcome = ask(job, kept)

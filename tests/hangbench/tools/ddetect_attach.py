@@ -59,16 +59,21 @@ def answer(verdict: dict[str, Any], asked_at: float, now: float) -> Outcome:
 
 def _watch(job: Job, scenario: Scenario, params: Params, kept: Path) -> Outcome:
     job.wait(lambda: job.clock.ranks_seen >= params.world_size, START_S)
-    done = _attach(job, kept, ["--patience", str(PATIENCE_S)], HEALTHY_CAP_S)
+    problem, words = "", ""
+    try:
+        done = _attach(job, kept, ["--patience", str(PATIENCE_S)], HEALTHY_CAP_S)
+        problem, words = f"exit code {done.returncode}" if done.returncode else "", done.stderr
+    except subprocess.TimeoutExpired:
+        problem = f"it watched for {HEALTHY_CAP_S:.0f} s and did not end"
     told = [json.loads(path.read_text()) for path in sorted(kept.glob("incident-*/verdict.json"))]
     alarms = [one for one in told if is_alarm(one)]
     suspicions = len(told) - len(alarms)
     if alarms:
-        return outcome_of(alarms[-1], job.clock.last_before(alarm_at(alarms[-1])), suspicions)
+        return outcome_of(alarms[0], job.clock.last_before(alarm_at(alarms[0])), suspicions)
     failed = healthy_end(job) if scenario.status is Status.HEALTHY else ""
-    if done.returncode:
-        failed = failed or f"exit code {done.returncode}: {done.stderr[-500:]}"
-    return Outcome(suspicions=suspicions, says=done.stderr[-300:], failed=failed)
+    if problem:
+        failed = failed or f"{problem}: {words[-500:]}"
+    return Outcome(suspicions=suspicions, says=words[-300:], failed=failed)
 
 
 def _attach(job: Job, kept: Path, options: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from ddetect.model import Status
 from ddetect.scenarios.catalogue import Params, Scenario
 from tests.hangbench.clock import ProgressClock
-from tests.hangbench.incidents import alarm_at, is_alarm, outcome_of
+from tests.hangbench.incidents import alarm_at, is_alarm, other_attempts, outcome_of
 from tests.hangbench.outcome import Outcome
 from tests.hangbench.tools.tool import HEALTHY_CAP_S, KEPT, PATIENCE_S, WATCH_S, Tool
 from tests.live.harness import ScenarioFailed, run_scenario
@@ -33,17 +34,21 @@ def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
             on_start=lambda pid: clocks.append(ProgressClock(pid)),
         )
     except ScenarioFailed as failure:
-        return Outcome(failed=str(failure)[:2000])
+        told = [one for one in failure.incidents if is_alarm(one)]
+        outcome = outcome_of(told[0], None, 0) if told else Outcome()
+        return replace(outcome, failed=str(failure)[:2000])
     finally:
         for clock in clocks:
             clock.stop()
     alarms = [one for one in seen.incidents if is_alarm(one)]
     suspicions = len(seen.incidents) - len(alarms)
     if not healthy:
-        return outcome_of(seen.verdict, clocks[0].last_before(alarm_at(seen.verdict)), suspicions)
-    if alarms:
-        return outcome_of(alarms[-1], None, suspicions)
-    return Outcome(suspicions=suspicions, failed=f"exit code {seen.exit_code}" if seen.exit_code else "")
+        outcome = outcome_of(seen.verdict, clocks[0].last_before(alarm_at(seen.verdict)), suspicions)
+        # What comes after it comes because the bench ends the job.
+        until = [one for one in alarms if alarm_at(one) <= alarm_at(seen.verdict)]
+        return replace(outcome, failed=other_attempts(scenario, params, until))
+    outcome = outcome_of(alarms[0], None, suspicions) if alarms else Outcome(suspicions=suspicions)
+    return replace(outcome, failed=f"exit code {seen.exit_code}" if seen.exit_code else "")
 
 
 TOOL = Tool(

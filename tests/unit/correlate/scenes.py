@@ -7,7 +7,7 @@ A keyword is either an operation that ranks are blocked in, or what a rank does 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -483,25 +483,83 @@ def without_progress(snapshot: Snapshot, rank: int) -> Snapshot:
     )
 
 
+def with_wrapped_ring(snapshot: Snapshot, rank: int) -> Snapshot:
+    """The same, but this rank's recorder has kept only the newest operation of its busiest group."""
+    progress, ops = snapshot.progress, snapshot.ops
+    mine = np.flatnonzero(progress.rank == rank)
+    if not len(mine):
+        return snapshot
+    busiest = mine[np.argmax(progress.enqueued[mine])]
+    keep = progress.rank != rank
+    keep[busiest] = True
+    columns = {name: getattr(progress, name) for name in Progress.__dataclass_fields__}
+    columns["first_kept"] = np.where(progress.rank == rank, progress.enqueued, progress.first_kept)
+    newest = (ops.group == progress.group[busiest]) & (ops.seq == progress.enqueued[busiest])
+    kept = (ops.rank != rank) | newest
+    return replace(
+        snapshot,
+        progress=Progress(**{name: column[keep] for name, column in columns.items()}),
+        ops=Ops(**{name: getattr(ops, name)[kept] for name in Ops.__dataclass_fields__}),
+    )
+
+
 def without_stack(snapshot: Snapshot, rank: int) -> Snapshot:
     """The same, but no stack of this rank's process could be taken."""
+    return _seen_otherwise(snapshot, rank, (Role.RANK,), lambda sighting: _UNREADABLE)
+
+
+def without_worker_stacks(snapshot: Snapshot, rank: int) -> Snapshot:
+    """The same, but no stack of its loader workers could be taken."""
+    return _seen_otherwise(snapshot, rank, (Role.LOADER_WORKER,), lambda sighting: _UNREADABLE)
+
+
+def without_native(snapshot: Snapshot, rank: int) -> Snapshot:
+    """The same, but there was no time for C symbols."""
+
+    def plain(sighting: Sighting) -> Sighting:
+        return replace(sighting, threads=tuple(replace(thread, native=()) for thread in sighting.threads))
+
+    return _seen_otherwise(snapshot, rank, tuple(Role), plain)
+
+
+_UNREADABLE = Sighting("S", unread="py-spy: permission denied")
+
+
+def _seen_otherwise(
+    snapshot: Snapshot, rank: int, roles: tuple[Role, ...], seen: Callable[[Sighting], Sighting]
+) -> Snapshot:
     samples = []
     for sample in snapshot.samples:
-        blank = Sighting("S", unread="py-spy: permission denied")
-        mine = (sample.rank == rank) & (sample.role == Role.RANK)
+        mine = (sample.rank == rank) & np.isin(sample.role, roles)
+        others = tuple(map(seen, sample.sightings))
+        if all(sample.sightings[i] == others[i] for i in set(sample.sighting[mine].tolist())):
+            samples.append(sample)
+            continue
         columns = {name: getattr(sample, name) for name in Sample.__dataclass_fields__ if name != "sightings"}
-        columns["sighting"] = np.where(mine, len(sample.sightings), sample.sighting)
-        samples.append(Sample(**columns, sightings=(*sample.sightings, blank)))
-    return replace(snapshot, samples=tuple(samples))
+        columns["sighting"] = np.where(mine, len(sample.sightings) + sample.sighting, sample.sighting)
+        samples.append(Sample(**columns, sightings=(*sample.sightings, *others)))
+    same = all(a is b for a, b in zip(samples, snapshot.samples, strict=True))
+    return snapshot if same else replace(snapshot, samples=tuple(samples))
 
 
 def without_page(snapshot: Snapshot, rank: int) -> Snapshot:
-    """The same, but this rank has no page: its phase is not known."""
+    """The same, but this rank and its workers have no page: no phase, no fetch, no tick, no call that was begun."""
     row = snapshot.roster.rank == rank
     columns = {name: getattr(snapshot.beats, name) for name in Beats.__dataclass_fields__}
-    columns["has_page"] = np.where(row, 0, columns["has_page"])
-    columns["phase"] = np.where(row, Phase.OTHER, columns["phase"])
-    return replace(snapshot, beats=Beats(**columns))
+    lost = {"has_page": 0, "phase": Phase.OTHER, "tick_age_s": np.inf, "calls": 0, "batch": 0}
+    columns |= {name: np.where(row, nothing, columns[name]) for name, nothing in lost.items()}
+    samples = []
+    for sample in snapshot.samples:
+        mine = sample.rank == rank
+        samples.append(
+            replace(
+                sample,
+                fetching=np.where(mine, UNKNOWN, sample.fetching),
+                fetch_age_s=np.where(mine, np.inf, sample.fetch_age_s),
+                tick_age_s=np.where(mine, np.inf, sample.tick_age_s),
+            )
+        )
+    return replace(snapshot, beats=Beats(**columns), samples=tuple(samples))
 
 
 def relabel(snapshot: Snapshot, order: list[int]) -> Snapshot:
@@ -527,4 +585,5 @@ def relabel(snapshot: Snapshot, order: list[int]) -> Snapshot:
         groups=groups,
         signatures=signatures,
         gone=tuple(replace(g, rank=order[g.rank]) for g in snapshot.gone),
+        unread=tuple(replace(u, ranks=tuple(sorted(order[r] for r in u.ranks))) for u in snapshot.unread),
     )

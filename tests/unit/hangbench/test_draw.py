@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ddetect.model import Status
 from ddetect.scenarios.catalogue import SCENARIOS
 from tests.hangbench.draw import drawn
 
@@ -16,13 +15,19 @@ def test_a_seed_draws_the_same_run_again_and_another_seed_another():
 
 
 def test_every_draw_fits_its_scenario():
-    """The struck rank exists, there are enough ranks, and nobody is struck in a healthy job."""
+    """The struck rank exists, and there are enough ranks."""
     for seed in map(str, range(20)):
         for scenario in SCENARIOS.values():
             params = drawn(scenario, seed, min_world=3)
             assert params.world_size >= max(scenario.min_world, 3)
-            healthy = scenario.status is Status.HEALTHY
-            assert params.rank in ([-1] if healthy else range(params.world_size))
+            assert params.rank in range(params.world_size)
+
+
+def test_three_seeds_in_a_row_differ_in_ranks_and_sizes():
+    """Three runs of the same job with the same rank would be one run."""
+    for scenario in SCENARIOS.values():
+        runs = [drawn(scenario, seed) for seed in "123"]
+        assert len({(params.world_size, params.rank) for params in runs}) == 3, scenario.name
 
 
 def test_healthy_jobs_vary_too_but_for_those_whose_slowest_step_is_their_point():

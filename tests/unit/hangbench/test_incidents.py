@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.hangbench.incidents import clock_doubt, named_at, outcome_of
+from ddetect.scenarios.catalogue import SCENARIOS, Params
+from tests.hangbench.incidents import clock_doubt, named_at, other_attempts, outcome_of
 from tests.hangbench.tools.ddetect_attach import answer
 
 
@@ -61,3 +62,25 @@ def test_only_a_hang_is_an_alarm_of_a_tool_that_was_asked(status, alarm_at):
     outcome = answer(verdict(status=status), 5.0, 7.0)
 
     assert (outcome.alarm_at, outcome.named_at, outcome.last_progress) == (alarm_at, alarm_at, 5.0)
+
+
+FIRST = {"attempt": 0, "cause": "python_exception", "culprits": [{"rank": 0}]}
+LAST = {"attempt": 1, "cause": "user_code", "culprits": [{"rank": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("alarms", "well"),
+    [
+        ([FIRST, LAST], True),
+        ([LAST], False),
+        ([{**FIRST, "culprits": [{"rank": 1}]}, LAST], False),
+        ([{**FIRST, "cause": "oom_killed"}, LAST], False),
+        ([FIRST, {**LAST, "attempt": 0}], False),
+        ([FIRST, FIRST, LAST], False),
+    ],
+)
+def test_each_attempt_has_one_alarm_and_its_own_truth(alarms, well):
+    """The last one is scored; those before it are not free to say anything."""
+    problem = other_attempts(SCENARIOS["elastic_restart"], Params(rank=2, world_size=3), alarms)
+
+    assert (problem == "") is well

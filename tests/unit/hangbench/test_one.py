@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params, Scenario
 from tests.hangbench.__main__ import failed_score, score_in
+from tests.hangbench.draw import drawn
 from tests.hangbench.evidence import evidence_in
 from tests.hangbench.made_with import command_of
 from tests.hangbench.one import make_empty, outcome_of
@@ -49,7 +50,11 @@ def test_a_run_without_a_score_is_a_failed_one():
     """The bench goes on, and the table counts it."""
     told = failed_score("healthy", "pyspy", "1", 3, "killed")
 
-    assert (told["right"], told["outcome"]["failed"], told["params"]["rank"]) == (False, "killed", -1)
+    assert (told["right"], told["outcome"]["failed"], told["params"]["rank"]) == (
+        False,
+        "killed",
+        drawn(SCENARIOS["healthy"], "1", min_world=3).rank,
+    )
 
 
 def test_evidence_is_a_file_with_a_stack_or_a_dump_and_a_log_only_with_a_ranks_stack(tmp_path):
