@@ -503,9 +503,9 @@ def with_wrapped_ring(snapshot: Snapshot, rank: int) -> Snapshot:
     )
 
 
-def without_stack(snapshot: Snapshot, rank: int) -> Snapshot:
+def without_stack(snapshot: Snapshot, rank: int, state: str = "S") -> Snapshot:
     """The same, but no stack of this rank's process could be taken."""
-    return _seen_otherwise(snapshot, rank, (Role.RANK,), lambda sighting: _UNREADABLE)
+    return _seen_otherwise(snapshot, rank, (Role.RANK,), lambda sighting: replace(_UNREADABLE, state=state))
 
 
 def without_worker_stacks(snapshot: Snapshot, rank: int) -> Snapshot:

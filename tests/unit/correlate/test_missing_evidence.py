@@ -82,13 +82,9 @@ def test_rank_about_which_nothing_is_known_makes_it_undecided():
 
 def test_rank_in_disk_sleep_that_cannot_be_dumped_is_named():
     """A rank that cannot be dumped is evidence: state D says file I/O."""
-    blind = without_page(without_stack(without_progress(scene(all_reduce=[0, 1, 3], loader=[2]), 2), 2), 2)
-    samples = tuple(
-        replace(sample, sightings=(*sample.sightings[:-1], replace(sample.sightings[-1], state="D")))
-        for sample in blind.samples
-    )
+    unread = without_stack(without_progress(scene(all_reduce=[0, 1, 3], loader=[2]), 2), 2, state="D")
 
-    verdict = judge(replace(blind, samples=samples))
+    verdict = judge(without_page(unread, 2))
 
     assert (verdict.cause, verdict.culprit_ranks) == (Cause.FILE_IO, (2,))
 
