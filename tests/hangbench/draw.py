@@ -20,6 +20,7 @@ LONG = {  # what takes that long in a healthy job, where something else tells th
     "healthy_compile": "--again-s",
     "healthy_first_checkpoint": "--checkpoint-s",
     "healthy_paused": "--evaluate-s",
+    "healthy_resumed": "--pause-s",
     "healthy_tokenizing": "--tokenize-s",
 }
 

@@ -77,18 +77,18 @@ def test_hang_is_found_after_agent_and_coordinator_came_back():
 _ONE_JOB = """
 import json, sys
 from tests.live.harness import run_scenario
-how = {"world_size": 2, "at": 60, "until": "suspected", "timeout_s": 150}
-result = run_scenario(sys.argv[1], rank=int(sys.argv[2]), cause=sys.argv[3], **how)
-print(json.dumps([result.verdict["cause"], list(result.culprit_ranks)]))
+how = {"world_size": 2, "at": 60, "patience": 8.0, "until": "confirmed", "timeout_s": 150}
+result = run_scenario(sys.argv[1], rank=int(sys.argv[2]), **how)
+print(json.dumps([result.verdict["cause"], list(result.culprit_ranks), result.verdict["world_size"]]))
 """
 
 
 def test_two_jobs_on_one_host_do_not_meet():
-    """Each coordinator sees its own ranks, and each verdict names its own culprit."""
-    jobs = {"user_sleep": ["user_code", [0]], "data_in_process": ["data_loading", [1]]}
+    """Each coordinator sees its own ranks, and each first alarm names its own culprit."""
+    jobs = {"user_sleep": ["user_code", [0], 2], "data_in_process": ["data_loading", [1], 2]}
     running = {
         name: subprocess.Popen(
-            [sys.executable, "-c", _ONE_JOB, name, str(truth[1][0]), truth[0]],
+            [sys.executable, "-c", _ONE_JOB, name, str(truth[1][0])],
             cwd=ROOT,
             stdout=subprocess.PIPE,
         )
