@@ -134,6 +134,7 @@ def without_log_heads(text: str) -> str:
     return re.sub(r"(?m)^[WE]\d{4} \S+ \d+ ", "", text)
 
 
+@pytest.mark.live  # torch compiles, or is imported by several processes: too slow for every change
 def test_torch_compile_sees_no_graph_break_of_ours(job: Job) -> None:
     """An optimizer step or a collective under torch.compile breaks the graph where it does without the probe."""
     program = job.write("train.py", COMPILES)
@@ -174,6 +175,7 @@ for function in (broadcasts, waits):
 """
 
 
+@pytest.mark.live  # torch compiles, or is imported by several processes: too slow for every change
 def test_compiled_function_with_a_collective_makes_as_many_graphs_as_alone(job: Job) -> None:
     """Dynamo neither traces our hooks nor gives a function up because of `Work.wait`."""
     program = job.write("train.py", COMPILES_COLLECTIVES)
@@ -208,7 +210,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.live), "fork"])
 def test_ranks_of_torch_multiprocessing_are_known_by_what_they_join_as(job: Job, method: str) -> None:
     """The rank comes from init_process_group; the parent that started them is no rank."""
     done = job.finish(job.write("train.py", SPAWNS.replace("METHOD", repr(method))))
@@ -229,6 +231,7 @@ def test_ranks_of_torch_multiprocessing_are_known_by_what_they_join_as(job: Job,
     assert [p.header()[page.S_ROLE] for p in job.pages()].count(page.ROLE_OTHER) == 1
 
 
+@pytest.mark.live  # torch compiles, or is imported by several processes: too slow for every change
 def test_exception_that_ends_a_spawned_rank_is_in_its_page(job: Job) -> None:
     """torch's spawn catches it and exits 1; the page still has the user's line."""
     done = job.finish(job.write("train_fail.py", SPAWNS.replace("METHOD", "'spawn'")))
