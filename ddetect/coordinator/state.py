@@ -32,6 +32,7 @@ from ddetect.model import (
     Snapshot,
     Stage,
     Status,
+    Unread,
     Verdict,
 )
 
@@ -232,7 +233,7 @@ class Job:
         if not question.parts and watch.empty < EMPTY_LOOKS:
             watch.next_look_at = now + 1.0  # nobody answered: the agents may be on their way back
             return []
-        look = join_evidence(question.parts, self.nodes.unheard(now))
+        look = join_evidence(question.parts, self._unheard(watch, now))
         watch.looks = [*watch.looks, look][-self.settings.samples :]
         watch.taken += 1
         watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
@@ -245,8 +246,8 @@ class Job:
             return self._judge(watch, now, unix_ns) if settled else []
         return [] if in_burst else self._judge(watch, now, unix_ns)
 
-    def _judge(self, watch: Watch, now: float, unix_ns: int) -> list[Command]:
-        """Say what we know, louder if it is time."""
+    def _judge(self, watch: Watch, now: float, unix_ns: int, *, last: bool = False) -> list[Command]:
+        """Say what we know, louder if it is time. `last`: the job has failed, there will be no later moment."""
         assert watch.snapshot is not None
         verdict = self._verdict_on(watch.snapshot)
         if verdict.status is Status.HEALTHY:
@@ -257,7 +258,7 @@ class Job:
             self._number += 1
         else:
             incident = life.rejudged(before, verdict, watch.snapshot, unix_ns)
-        alarm = incident.stage is Stage.SUSPECTED and self._is_time(watch, verdict, now, unix_ns)
+        alarm = incident.stage is Stage.SUSPECTED and self._is_time(watch, verdict, now, unix_ns, last=last)
         if alarm:
             incident = life.confirmed(incident, unix_ns)
         watch.incident = incident
@@ -273,10 +274,15 @@ class Job:
             return []
         return [Record(incident, watch.snapshot, alarm)]
 
-    def _is_time(self, watch: Watch, verdict: Verdict, now: float, unix_ns: int) -> bool:
+    def _is_time(self, watch: Watch, verdict: Verdict, now: float, unix_ns: int, *, last: bool) -> bool:
         """Suspicion is quick, alarm is earned."""
         if watch.kind == "death":
-            return verdict.proof is Proof.STRUCTURAL
+            if verdict.proof is Proof.STRUCTURAL:
+                return True
+            if self._interrupted() or (self.ending is not None and not last):
+                return False  # somebody wanted it to end
+            if last:
+                return verdict.status is not Status.UNDECIDED
         if watch.kind == "rank" and not verdict.waiting:
             return False  # an evaluator or a server among the ranks: nobody waits for it
         if verdict.proof is Proof.STRUCTURAL and verdict.status is not Status.UNDECIDED:
@@ -345,19 +351,46 @@ class Job:
         self.ending, self._ending_at = event, now
         watch = self.watch
         unjudged = len(self._deaths()) > self._deaths_judged
+        if watch is not None and watch.kind == "death" and watch.incident is not None:
+            unjudged = unjudged or watch.incident.stage is Stage.SUSPECTED  # what only time proves: it is up
         if event.exit_code and not asked and unjudged:
             if watch is None or watch.kind != "death":
                 commands += self._close("a process died", now, unix_ns)
                 first = min(at for _, at in self._deaths())
                 watch = self.watch = Watch("death", first, Phase.OTHER, 0, -1, now, now)
-            watch.looks = watch.looks or [join_evidence([])]
+            watch.looks = [*watch.looks[:-1], self._last_look(watch, now)]
             watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
-            commands += self._judge(watch, now, unix_ns)
+            commands += self._judge(watch, now, unix_ns, last=True)
         if event.exit_code is not None:
             commands += self._close(event.reason, now, unix_ns)
         elif watch is not None and watch.kind == "death" and watch.incident is None:
             self.watch = None
         return commands
+
+    def _unheard(self, watch: Watch, now: float) -> tuple[Unread, ...]:
+        """Ranks whose agent is silent; beside a death also those whose agent has hung up just now."""
+        silent = self.nodes.unheard(now)
+        if watch.kind != "death":
+            return silent
+        known = {rank for item in silent for rank in item.ranks}
+        return silent + tuple(
+            Unread(ranks, f"the agent on {name} is silent for {now - node.heard_at:.0f} s")
+            for name, node in self.nodes.nodes.items()
+            if node.roster is not None and not node.connected
+            for ranks in [tuple(int(rank) for rank in node.roster.roster.rank)]
+            if not known & set(ranks)
+        )
+
+    def _last_look(self, watch: Watch, now: float) -> Look:
+        """The newest look there is, with what is silent now."""
+        look = watch.looks[-1] if watch.looks else join_evidence([])
+        silent = self._unheard(watch, now)
+        known = {rank for item in silent for rank in item.ranks}
+        return replace(look, unread=(*(item for item in look.unread if not known & set(item.ranks)), *silent))
+
+    def _interrupted(self) -> bool:
+        """Whether some rank was ended by a user: what its peers raised then is no fault."""
+        return any(gone.exception.startswith(ASKED_TO_STOP) for gone, _ in self.gone)
 
     def _deaths(self) -> list[tuple[Gone, float]]:
         """Rank processes that ended as they should not, first to last as told."""

@@ -19,6 +19,7 @@ DEVICE = 0.5
 
 TIE = 0.9  # two sides, equally many: both are named
 SAME_MOMENT = 0.5  # several died before anybody looked: one was first, and the launcher ended the rest
+BESIDE_A_DEATH = 0.5  # somebody died, and another who is not known to have died is named instead
 PRESUMED = 0.7  # the recorder was not read; only stack or phase say that the rank is elsewhere
 STACKS_ONLY = 0.8  # no recorder told anything at all
 LINES_ONLY = 0.7  # the same operation from different lines: they may belong together all the same

@@ -18,10 +18,11 @@ from ddetect.correlate.rules.alone import stuck_alone
 from ddetect.correlate.rules.apart import calls_apart
 from ddetect.correlate.rules.cycle import deadlock
 from ddetect.correlate.rules.entered import never_left
-from ddetect.correlate.rules.fault import first_fault, oldest_consequence, only_consequences
+from ddetect.correlate.rules.fault import first_fault, only_consequences
 from ddetect.correlate.rules.frozen import process_stopped
 from ddetect.correlate.rules.mismatch import mismatch
 from ddetect.correlate.rules.missing import never_entered
+from ddetect.correlate.rules.unseen import connections_closed, fell_silent, oldest_consequence
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import Signatures, default_signatures
 from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
@@ -94,8 +95,16 @@ def _after_consequences(scene: Scene, findings: list[Finding]) -> list[Finding]:
     """Everybody who died did so because of somebody who lives, or whom we never saw."""
     if any(finding.precedence is Precedence.FIRST_FAULT for finding in findings):
         return findings
-    stopped = [replace(f, status=Status.STOPPED) for f in findings if f.culprits and f.cause is not None]
-    return stopped or oldest_consequence(scene)
+    most = confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH)
+    living = [
+        replace(f, status=Status.STOPPED, confidence=min(f.confidence, most))
+        for f in findings
+        if f.culprits and f.cause is not None
+    ]
+    silent = fell_silent(scene)
+    if silent and connections_closed(scene):
+        return [*silent, *living]
+    return living or silent or oldest_consequence(scene)
 
 
 def _well(scene: Scene, waits: Waits) -> Verdict | None:

@@ -1,7 +1,7 @@
-"""Somebody died: the first fault, by causality and then by age. The others' errors follow from it.
+"""Somebody died: the first fault, by causality and then by age. The others' errors follow from it (consequence.py).
 
-Gloo's "connection closed by peer" and every timeout are consequences. A loader worker counts when its rank says so,
-or when the rank still waits for it; at the end of an epoch workers vanish in peace.
+A loader worker counts when its rank says so, or when the rank still waits for it; at the end of an epoch workers
+vanish in peace. Equal faults of one moment are all named: rank numbers and microseconds make no culprit.
 """
 
 from __future__ import annotations
@@ -15,6 +15,13 @@ from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import ranks_words
+from ddetect.correlate.rules.consequence import (
+    ENDED_BY_LAUNCHER,
+    SEEN_LATE_S,
+    deaths_of,
+    follows,
+    is_consequence,
+)
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import format_where, where_of
@@ -32,90 +39,84 @@ from ddetect.model import (
     Status,
 )
 
-_CONSEQUENCE = re.compile(
-    r"connection (was )?closed by peer|connection reset by peer|broken pipe|socket closed|remote process exited"
-    r"|timed out waiting|application timeout|watchdog caught|ncclremoteerror|nccl communicator was aborted"
-    r"|connection refused|failed to recv|recvvalue failed|store.*(closed|timeout)|wait timeout|monitoredbarrier"
-    r"|keyboardinterrupt",
-    re.IGNORECASE,
-)
-_SAW_A_DEATH = re.compile(
-    r"closed by peer|connection reset by peer|broken pipe|socket closed|remote process exited", re.IGNORECASE
-)
-"""Of the consequences, those that only a peer's death makes; a refused or late connection needs none."""
 _LOADER_DEATH = re.compile(r"DataLoader worker \(pid\(?s?\)?\s*([\d, ]+)\)")
-_ENDED_BY_LAUNCHER = 15
-SEEN_LATE_S = 1.5
-"""A process that vanished is seen only when the agent next looks; an exception wrote its own time."""
-
-
-def is_consequence(gone: Gone) -> bool:
-    """Whether this death only follows from another rank's."""
-    return gone.how is Departure.RAISED and _CONSEQUENCE.search(gone.exception) is not None
-
-
-def _follows(gone: Gone, deaths: list[Gone]) -> bool:
-    """Whether this death follows from another: by what it says, or because the launcher ended the rest.
-
-    Who got SIGTERM after another rank had raised was ended for it. Unless that rank saw a peer die: then only a death
-    that came later than we may be late in noticing it is excused.
-    """
-    if gone.how is Departure.VANISHED and gone.signal == _ENDED_BY_LAUNCHER:
-        raised = [one for one in deaths if one.how is Departure.RAISED]
-        return any(
-            one.age_s > gone.age_s + (SEEN_LATE_S if _SAW_A_DEATH.search(one.exception) else 0.0)
-            for one in raised
-        )
-    return is_consequence(gone)
+_EXIT_CODE_ONLY = (UNSEEN_ERROR, "SystemExit")
+SAME_MOMENT_S = 0.25
+"""Like faults this close together are equal: the clocks of two nodes do not tell more."""
 
 
 def only_consequences(scene: Scene) -> bool:
     """Ranks died, and all of them because of somebody else."""
-    deaths = [gone for gone in scene.gone_ranks.values() if gone.how is not Departure.EXITED]
-    return bool(deaths) and all(_follows(gone, deaths) for gone in deaths) and not _dead_workers(scene)
+    deaths = deaths_of(scene)
+    return bool(deaths) and all(follows(gone, deaths) for gone in deaths) and not _dead_workers(scene)
 
 
 def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
     """Name who died first, and of what."""
     dead_workers = _dead_workers(scene)
     victims = {rank for rank, _ in dead_workers}
-    deaths = [g for g in scene.gone_ranks.values() if g.how is not Departure.EXITED and g.rank not in victims]
-    origins = [gone for gone in deaths if not _follows(gone, deaths)]
+    deaths = [gone for gone in deaths_of(scene) if gone.rank not in victims]
+    origins = [gone for gone in deaths if not follows(gone, deaths)]
     if dead_workers and not any(gone.age_s > dead_workers[0][1].age_s + SEEN_LATE_S for gone in origins):
-        return [_worker_died(scene, *dead_workers[0])]
+        oldest_worker = dead_workers[0][1]
+        return [_workers_died(scene, [p for p in dead_workers if _killed_together(p[1], oldest_worker)])]
     if not origins:
         return _left_behind(scene, deaths)
     # A launcher ends the others with SIGTERM: whoever died of anything else died before.
-    origins = [gone for gone in origins if gone.signal != _ENDED_BY_LAUNCHER] or origins
+    origins = [gone for gone in origins if gone.signal != ENDED_BY_LAUNCHER] or origins
     # What was raised is preferred to what vanished at about the same time, where the kernel told no signal.
     oldest = max(gone.age_s for gone in origins)
     close = [gone for gone in origins if gone.age_s >= oldest - SEEN_LATE_S]
     raised = [gone for gone in close if gone.how is Departure.RAISED]
     untold = all(not gone.signal for gone in close if gone.how is Departure.VANISHED)
     pool = raised if raised and untold else close
-    first = [gone for gone in pool if gone.age_s >= max(g.age_s for g in pool) - 1e-9]
-    return [_rank_died(scene, sorted(first, key=lambda gone: gone.rank), deaths)]
+    eldest = max(pool, key=lambda gone: gone.age_s)
+    first = [gone for gone in pool if _equal(gone, eldest)]
+    return [rank_died(scene, sorted(first, key=lambda gone: gone.rank), deaths)]
+
+
+def _equal(gone: Gone, oldest: Gone) -> bool:
+    """Whether both are the same fault in the same moment, as far as clocks tell; numbers in an error may differ."""
+    if gone.age_s >= oldest.age_s - 1e-9:
+        return True
+    if gone.how is not oldest.how or gone.age_s < oldest.age_s - SAME_MOMENT_S:
+        return False
+    if gone.how is Departure.RAISED:  # a victim leaves with the same exit code: that alone says nothing
+        return _words(gone) == _words(oldest) and not gone.exception.startswith(_EXIT_CODE_ONLY)
+    return gone.signal == oldest.signal and gone.signal not in (0, ENDED_BY_LAUNCHER)
+
+
+def _words(gone: Gone) -> str:
+    return re.sub(r"\d+", "#", _short(gone.exception))
+
+
+def _killed_together(worker: Gone, oldest: Gone) -> bool:
+    return worker.signal == oldest.signal and worker.age_s >= oldest.age_s - SEEN_LATE_S
 
 
 def _dead_workers(scene: Scene) -> list[tuple[int, Gone]]:
     """Loader workers whose death their rank suffers from, oldest first, with that rank."""
-    found = []
-    for gone in scene.snapshot.gone:
-        if gone.role is not Role.LOADER_WORKER or gone.how is not Departure.VANISHED:
-            continue
-        rank = scene.gone_ranks.get(gone.rank)
-        if rank is not None and rank.how is Departure.RAISED:
-            if _names(rank.exception, gone) or (
-                rank.exception.startswith(UNSEEN_ERROR) and _killed_before(gone, rank)
-            ):
-                found.append((gone.rank, gone))
-        elif rank is None and _names(_last_words(scene, gone.rank), gone):
-            found.append((gone.rank, gone))
-        elif rank is None and _waits_for_data(scene, gone.rank, gone.age_s):
-            living = {seen.index for seen in scene.others_of(gone.rank, Role.LOADER_WORKER)}
-            if gone.index not in living:
-                found.append((gone.rank, gone))
-    return sorted(found, key=lambda pair: (-pair[1].age_s, pair[0]))
+    dead = [
+        gone
+        for gone in scene.snapshot.gone
+        if gone.role is Role.LOADER_WORKER and gone.how is Departure.VANISHED and _is_missed(scene, gone)
+    ]
+    return [(gone.rank, gone) for gone in sorted(dead, key=lambda gone: (-gone.age_s, gone.rank))]
+
+
+def _is_missed(scene: Scene, worker: Gone) -> bool:
+    """Whether the worker's rank died of its death, is about to, or still waits for it."""
+    rank = scene.gone_ranks.get(worker.rank)
+    if rank is None:
+        # A rank ends workers of a loader that it has done with by SIGTERM: nobody misses those.
+        return _names(_last_words(scene, worker.rank), worker) or (
+            worker.signal != ENDED_BY_LAUNCHER and _is_waited_for(scene, worker)
+        )
+    if rank.how is not Departure.RAISED:
+        return False
+    return _names(rank.exception, worker) or (
+        rank.exception.startswith(UNSEEN_ERROR) and _killed_before(worker, rank)
+    )
 
 
 def _names(exception: str, worker: Gone) -> bool:
@@ -132,7 +133,26 @@ def _last_words(scene: Scene, rank: int) -> str:
 
 def _killed_before(worker: Gone, rank: Gone) -> bool:
     """A worker that was killed, and not by its own rank, which ends its workers with SIGTERM when it goes."""
-    return worker.signal not in (0, _ENDED_BY_LAUNCHER) and worker.age_s >= rank.age_s
+    return worker.signal not in (0, ENDED_BY_LAUNCHER) and worker.age_s >= rank.age_s
+
+
+def _is_waited_for(scene: Scene, worker: Gone) -> bool:
+    """Whether its rank waits for a batch of the loader that this worker was of, as far as can be told.
+
+    Workers of one loader are numbered without a gap: a living one of the same number, or a number below that neither
+    lives nor was killed, belong to another loader.
+    """
+    if not _waits_for_data(scene, worker.rank, worker.age_s):
+        return False
+    living = {seen.index for seen in scene.others_of(worker.rank, Role.LOADER_WORKER)}
+    if worker.index in living:
+        return False
+    killed = {
+        gone.index
+        for gone in scene.snapshot.gone
+        if gone.rank == worker.rank and gone.role is Role.LOADER_WORKER and gone.how is Departure.VANISHED
+    }
+    return not living or set(range(worker.index)) <= living | killed
 
 
 def _waits_for_data(scene: Scene, rank: int, died_age_s: float) -> bool:
@@ -154,28 +174,34 @@ def _last_frame(scene: Scene, pid: int, role: Role) -> Frame | None:
     return None
 
 
-def _worker_died(scene: Scene, rank: int, gone: Gone) -> Finding:
-    where = where_of(gone.where or _last_frame(scene, gone.pid, Role.LOADER_WORKER))
-    worker = (
-        f"loader worker {gone.index} (pid {gone.pid})"
-        if gone.index >= 0
-        else f"a loader worker (pid {gone.pid})"
-    )
-    told = scene.gone_ranks.get(rank)
-    evidence = [f"{worker} of rank {rank} vanished {gone.age_s:.1f} s ago: killed by {_signal(gone)}"]
-    if told is not None and told.exception:
-        evidence.append(f"rank {rank} raised because of it: {told.exception}")
-    culprit = Culprit(
-        rank, host=scene.host(rank), pid=scene.pid(rank), process=Process("loader_worker", gone.index, gone.pid),
-        where=where, doing="lost its loader worker",
-    )  # fmt: skip
+def _workers_died(scene: Scene, dead: list[tuple[int, Gone]]) -> Finding:
+    dead = sorted(dead, key=lambda pair: (pair[0], pair[1].index, pair[1].pid))
+    evidence, culprits, names = [], [], []
+    for rank, gone in dead:
+        numbered = f"loader worker {gone.index}" if gone.index >= 0 else "a loader worker"
+        names.append(f"{numbered} (pid {gone.pid}) of rank {rank}")
+        evidence.append(f"{names[-1]} vanished {gone.age_s:.1f} s ago: killed by {_signal(gone)}")
+        told = scene.gone_ranks.get(rank)
+        if told is not None and told.exception:
+            evidence.append(f"rank {rank} raised because of it: {told.exception}")
+        where = where_of(gone.where or _last_frame(scene, gone.pid, Role.LOADER_WORKER))
+        culprits.append(
+            Culprit(
+                rank, host=scene.host(rank), pid=scene.pid(rank),
+                process=Process("loader_worker", gone.index, gone.pid), where=where, doing="lost its loader worker",
+            )
+        )  # fmt: skip
+    says = f"{names[0]} was killed" if len(names) == 1 else f"{' and '.join(names)} were killed"
+    if len(names) > 3:
+        says = f"{len(names)} loader workers of {ranks_words([rank for rank, _ in dead])} were killed"
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.KILLED_BY_SIGNAL, Proof.STRUCTURAL, confidence.DEAD,
-        f"{worker} of rank {rank} was killed", (culprit,), tuple(evidence),
+        says, tuple(culprits), tuple(evidence[:16]),
     )  # fmt: skip
 
 
-def _rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
+def rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
+    """The finding that these ranks, all alike, died first."""
     one = first[0]
     raised = one.how is Departure.RAISED
     culprits = []
@@ -193,16 +219,26 @@ def _rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
         at = f"; last seen in {format_where(culprits[0].where)}" if culprits[0].where else ""
         says = f"{ranks_words(ranks)} (pid {one.pid}) vanished without a word: killed by {_signal(one)}{at}"
         if len(first) > 1:
-            says = f"{ranks_words(ranks)} vanished in the same moment: one was killed, and the rest was ended after it"
-    evidence = [_death_line(gone) for gone in sorted(deaths, key=lambda gone: (-gone.age_s, gone.rank))][:8]
-    factors = [confidence.SAME_MOMENT] if len(first) > 1 else []
+            rest = "one was killed, and the rest was ended after it"
+            if all(gone.signal == one.signal and gone.signal not in (0, ENDED_BY_LAUNCHER) for gone in first):
+                rest = f"each was killed by {_signal(one)}"
+            says = f"{ranks_words(ranks)} vanished in the same moment: {rest}"
+    evidence = death_lines(deaths)
+    factors = [confidence.SAME_MOMENT] if len(first) > 1 and not _each_its_own(first) else []
     if raised and one.exception.startswith(UNSEEN_ERROR):
         factors.append(confidence.WEAK_SIGHTING)  # an exit code is all that is known of what it raised
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION if raised else Cause.KILLED_BY_SIGNAL,
         Proof.STRUCTURAL, confidence.times(confidence.DEAD, *factors), says,
-        tuple(culprits), tuple(evidence),
+        tuple(culprits), evidence,
     )  # fmt: skip
+
+
+def _each_its_own(first: list[Gone]) -> bool:
+    """Whether each of them told a fault of its own: then none of them died of another."""
+    return all(
+        gone.how is Departure.RAISED and not gone.exception.startswith(_EXIT_CODE_ONLY) for gone in first
+    )
 
 
 def _signal(gone: Gone) -> str:
@@ -216,6 +252,11 @@ def _signal(gone: Gone) -> str:
 def _short(exception: str) -> str:
     line = exception.strip().splitlines()[0] if exception.strip() else "an exception"
     return line if len(line) <= 120 else line[:117] + "..."
+
+
+def death_lines(deaths: list[Gone]) -> tuple[str, ...]:
+    """Evidence: who died how, first to last."""
+    return tuple(_death_line(gone) for gone in sorted(deaths, key=lambda gone: (-gone.age_s, gone.rank)))[:8]
 
 
 def _death_line(gone: Gone) -> str:
@@ -240,29 +281,12 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     culprits = tuple(
         Culprit(r, host=scene.host(r), pid=scene.pid(r), doing="left its process group") for r in ranks
     )
-    evidence = tuple(_death_line(gone) for gone in sorted(deaths, key=lambda gone: (-gone.age_s, gone.rank)))[
-        :8
-    ]
+    # A rank that is still on its way out lives: it is named instead of a death.
+    sure = 1.0 if left else confidence.BESIDE_A_DEATH
     says = f"{ranks_words(ranks)} left early; {ranks_words([g.rank for g in deaths])} died of the closed connection"
     return [
         Finding(
-            Precedence.FIRST_FAULT, Status.STOPPED, Cause.LEFT_EARLY, Proof.STRUCTURAL, confidence.LEFT_EARLY, says,
-            culprits, evidence,
-        )
-    ]  # fmt: skip
-
-
-def oldest_consequence(scene: Scene) -> list[Finding]:
-    """Only consequences are known, of whom nobody is known: say what was raised first, and that it is not the cause."""
-    deaths = [gone for gone in scene.gone_ranks.values() if gone.how is not Departure.EXITED]
-    if not deaths:
-        return []
-    first = max(deaths, key=lambda gone: (gone.age_s, -gone.rank))
-    finding = _rank_died(scene, [first], deaths)
-    note = "this error is usually a consequence of another rank's fault, which was not seen"
-    return [
-        Finding(
-            Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION, Proof.STRUCTURAL,
-            confidence.times(confidence.DEAD, 0.5), finding.says, finding.culprits, (*finding.evidence, note),
+            Precedence.FIRST_FAULT, Status.STOPPED, Cause.LEFT_EARLY, Proof.STRUCTURAL,
+            confidence.times(confidence.LEFT_EARLY, sure), says, culprits, death_lines(deaths),
         )
     ]  # fmt: skip

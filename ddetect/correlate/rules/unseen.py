@@ -1,0 +1,105 @@
+"""Everybody who died did so because of somebody whom we did not see die: say what is known, blame no victim.
+
+A node that fell silent before the others lost their connections is named; of several, the one that an error names, or
+none. Without one the oldest errors are shown, as what they are. Never a proof: the word of an agent may be late.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ddetect.correlate import confidence
+from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.phrases import ranks_words
+from ddetect.correlate.rules.consequence import SEEN_LATE_S, deaths_of, saw_a_death
+from ddetect.correlate.rules.fault import death_lines, rank_died
+from ddetect.correlate.scene import Scene
+from ddetect.model import Cause, Culprit, Departure, Gone, Proof, Status
+
+_SILENT = re.compile(r"the agent on (.+) is silent for (\d+) s")
+_FAILED_RANKS = re.compile(r"\branks? ([\d, ]+) failed to pass", re.IGNORECASE)
+
+
+def connections_closed(scene: Scene) -> bool:
+    """Whether every rank that raised had lost a connection: a living rank that is only late closes none."""
+    raised = [gone for gone in deaths_of(scene) if gone.how is Departure.RAISED]
+    return bool(raised) and all(saw_a_death(gone) for gone in raised)
+
+
+def fell_silent(scene: Scene) -> list[Finding]:
+    """Nodes were lost from sight, and ranks elsewhere died of it: the silent ones are where the fault is."""
+    deaths = deaths_of(scene)
+    silent = _silent_nodes(scene, deaths)
+    if not deaths or not silent:
+        return []
+    named = _named(silent, deaths)
+    nodes = " and ".join(f"{node} ({ranks_words(ranks)})" for node, ranks in silent.items())
+    how = "waiting for an answer"
+    if connections_closed(scene):
+        how = "of a closed connection" if len(deaths) == 1 else "of closed connections"
+    says = f"{nodes} fell silent; {ranks_words([gone.rank for gone in deaths])} died {how}"
+    if not named:
+        says += "; where it began is not known"
+    culprits = tuple(
+        Culprit(rank, host=scene.host(rank) or node, pid=scene.pid(rank), doing="fell silent with its node")
+        for node, ranks in silent.items()
+        for rank in ranks
+        if rank in named
+    )
+    note = "whether the node, its network or only its agent is gone is not known"
+    return [
+        Finding(
+            Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME,
+            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), says, culprits,
+            (*death_lines(deaths), note),
+        )
+    ]  # fmt: skip
+
+
+def _silent_nodes(scene: Scene, deaths: list[Gone]) -> dict[str, list[int]]:
+    """Nodes whose agent was last heard before the first death, each with its ranks that are not known to be gone."""
+    since = max((gone.age_s for gone in deaths), default=0.0)
+    found: dict[str, list[int]] = {}
+    for item in scene.snapshot.unread:
+        said = _SILENT.match(item.reason)
+        ranks = [rank for rank in item.ranks if rank not in scene.gone_ranks]
+        if said is not None and ranks and float(said[2]) >= since - SEEN_LATE_S:
+            found[said[1]] = sorted({*found.get(said[1], []), *ranks})
+    return found
+
+
+def _named(silent: dict[str, list[int]], deaths: list[Gone]) -> set[int]:
+    """The silent ranks that an error names, by rank or by host; all of them if they are of one node."""
+    texts = [gone.exception for gone in deaths]
+    failed = {
+        int(n) for text in texts for said in _FAILED_RANKS.findall(text) for n in re.findall(r"\d+", said)
+    }
+    everyone = {rank for ranks in silent.values() for rank in ranks}
+    if failed & everyone:
+        return failed & everyone
+    hosts = [
+        node
+        for node in silent
+        if any(re.search(rf"(?<![\w.-]){re.escape(node)}(?![\w-]|\.\w)", text) for text in texts)
+    ]
+    if len(silent) == 1 or hosts:
+        return {rank for node in hosts or silent for rank in silent[node]}
+    return set()
+
+
+def oldest_consequence(scene: Scene) -> list[Finding]:
+    """Only consequences are known, of whom nobody is known: say what was raised first, and that it is not the cause."""
+    deaths = deaths_of(scene)
+    if not deaths:
+        return []
+    oldest = max(gone.age_s for gone in deaths)
+    first = sorted((gone for gone in deaths if gone.age_s >= oldest - 1e-9), key=lambda gone: gone.rank)
+    finding = rank_died(scene, first, deaths)
+    note = "this error is usually a consequence of another rank's fault, which was not seen"
+    return [
+        Finding(
+            Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION, Proof.TIME,
+            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), finding.says, finding.culprits,
+            (*finding.evidence, note),
+        )
+    ]  # fmt: skip
