@@ -102,7 +102,6 @@ class Job:
         self._question: Question | None = None
         self._deaths_judged = 0
         self._ending_at = -math.inf
-        self._attempt_at = -math.inf
         self._restarted: set[str] = set()  # nodes whose ranks are of this attempt
         self._last_now = -math.inf
 
@@ -155,6 +154,7 @@ class Job:
 
     def _tick(self, now: float, unix_ns: int) -> list[Command]:
         commands: list[Command] = []
+        self.nodes.let_go(now)
         question = self._question
         if question is not None and (not question.missing or now - question.asked_at > LOOK_TIMEOUT_S):
             commands += self._take_look(question, now, unix_ns)
@@ -374,10 +374,12 @@ class Job:
         node = self.nodes.node(name)
         old = node.coming or node.roster
         node.coming = new
+        if old is None or _processes(new) - _processes(old):
+            self.nodes.claim(name, new, now)
         if old is None or not _replaces(old, new):
             return []
         node.beats, node.since = None, math.inf  # what was heard of the old ranks says nothing of the new
-        if self.attempt and name not in self._restarted and now - self._attempt_at < ONE_RESTART_S:
+        if self.attempt and name not in self._restarted and now - self.nodes.attempt_at < ONE_RESTART_S:
             self._restarted.add(name)
             ranks = {int(rank) for rank in new.roster.rank}
             pids = {int(pid) for pid in new.roster.pid}
@@ -386,7 +388,7 @@ class Job:
             return []
         commands = self._close("the job was restarted", now, unix_ns)
         self.ending = None  # whoever asked the ranks to end has new ones now
-        self.attempt, self._attempt_at, self._restarted = self.attempt + 1, now, {name}
+        self.attempt, self.nodes.attempt_at, self._restarted = self.attempt + 1, now, {name}
         self.gone.clear()
         self._deaths_judged = 0
         return commands
@@ -398,6 +400,9 @@ def _identity(gone: Gone) -> tuple[object, ...]:
 
 def _replaces(old: NodeRoster, new: NodeRoster) -> bool:
     """Some process is new, and some of the old ones are no longer there (those that died stay until replaced)."""
-    before = set(zip(old.roster.pid.tolist(), old.roster.start_ticks.tolist(), strict=True))
-    after = set(zip(new.roster.pid.tolist(), new.roster.start_ticks.tolist(), strict=True))
+    before, after = _processes(old), _processes(new)
     return bool(after - before) and bool(before - after)
+
+
+def _processes(told: NodeRoster) -> set[tuple[int, int]]:
+    return set(zip(told.roster.pid.tolist(), told.roster.start_ticks.tolist(), strict=True))
