@@ -286,7 +286,10 @@ class Job:
             }
         snapshot = watch.snapshot
         assert snapshot is not None
-        ranks = verdict.culprit_ranks or tuple(int(rank) for rank in snapshot.roster.rank)
+        ranks = verdict.culprit_ranks
+        if not ranks or (verdict.cause is Cause.LEFT_EARLY and not verdict.waiting):
+            # Everybody leaves one day, and somebody is last: while anyone moves, the job is ending, not stuck.
+            ranks = tuple(int(rank) for rank in snapshot.roster.rank)
         if moved(snapshot, ranks):
             watch.still_since = now
         watch.still_since = max(watch.still_since, self.nodes.active_at(ranks))
@@ -294,7 +297,7 @@ class Job:
 
     def _confirm_after_s(self, watch: Watch, verdict: Verdict) -> float:
         limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)
-        alone = not verdict.waiting and verdict.cause in (None, Cause.USER_CODE, Cause.DEVICE_STUCK)
+        alone = not verdict.waiting and verdict.proof is Proof.TIME
         if (alone or not verdict.culprits) and not self.nodes.any_page():
             return limit * UNCOUNTED_MARGIN
         return limit * UNDECIDED_MARGIN if verdict.status is Status.UNDECIDED else limit
