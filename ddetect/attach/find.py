@@ -47,8 +47,22 @@ class Candidate:
 
     found: Found
     told: int
-    job: str
+    job: str  # what its launcher or scheduler calls the job: two may share it
     command: str
+    master: str = ""  # where its ranks meet; torchrun may choose another port for each attempt
+    launcher: int = 0  # torchrun's pid, also where a shell stands between; 0 if it was not torchrun
+    run: str = ""  # what torchrun calls the run, if it was torchrun
+
+    @property
+    def marks(self) -> frozenset[tuple[object, ...]]:
+        """Ranks that have a mark in common are of one job: the same name and master, or the same torchrun."""
+        met = (self.job, self.master)
+        return frozenset({met, ("under", self.launcher, self.run)} if self.run and self.launcher else {met})
+
+    @property
+    def starter(self) -> int:
+        """Tells two jobs apart that share every mark."""
+        return self.launcher or self.found.parent
 
 
 class JobScan:
@@ -57,7 +71,8 @@ class JobScan:
     def __init__(self, wanted: Wanted, read_environ: Callable[[int], dict[str, str]] = read_environ) -> None:
         self._wanted, self._read_environ = wanted, read_environ
         self._job: str | None = None
-        self._launchers: set[int] = set()  # of the ranks that were chosen: two jobs may share a name
+        self._marks: frozenset[tuple[object, ...]] = frozenset()  # of its ranks, as last seen
+        self._starters: set[int] = set()  # of the ranks that were chosen: two jobs may share a name
         self._alone: dict[int, Found] = {}  # chosen by pid, without a rank of their own
         self._ranks: dict[int, int] = {}  # pid of every rank ever found
         self._not_ours: set[tuple[int, int]] = set()
@@ -67,17 +82,19 @@ class JobScan:
         """The ranks of the job that was meant. Raises UsageError when there is none, or more than one job."""
         stats = read_stats()
         candidates = self._candidates(stats)
-        chosen = [one for one in candidates if self._is_wanted(one, stats)]
+        chosen = [job for job in _jobs(candidates) if any(self._is_wanted(one, stats) for one in job)]
         if not chosen and self._wanted.pids:
             self._alone = _by_pid([pid for pid in self._wanted.pids if pid not in self.denied], stats)
-        several = _by_job(chosen)
-        if len(several) > 1:
-            raise _several(several)
-        if not several and not self._alone:
+        if len(chosen) > 1:
+            raise _several(chosen)
+        if not chosen and not self._alone:
             raise self._nothing(candidates)
-        self._job = chosen[0].job if chosen else None
-        self._launchers = {one.found.parent for one in chosen}
-        return self._of_the_job(candidates) or list(self._alone.values())
+        if chosen:
+            (ranks,) = chosen
+            self._job, self._marks = ranks[0].job, _marks(ranks)
+            self._starters = {one.starter for one in ranks}
+            return [one.found for one in ranks]
+        return list(self._alone.values())
 
     @property
     def name(self) -> str:
@@ -102,10 +119,12 @@ class JobScan:
     # ------------------------------------------------------------ looking
 
     def _of_the_job(self, candidates: list[Candidate]) -> list[Found]:
-        """All ranks of that name on this host; where two processes claim one rank, only those of our launchers."""
-        mine = [one for one in candidates if one.job == self._job]
+        """All ranks of it on this host; where two launchers claim one rank, only those of ours."""
+        mine = [one for job in _linked(candidates) if _marks(job) & self._marks for one in job]
         if _twice(mine):
-            mine = [one for one in mine if one.found.parent in self._launchers]
+            mine = [one for one in mine if one.starter in self._starters]
+        # A restart has another port, and the old one may become another's.
+        self._marks = _marks(mine) or self._marks
         return [one.found for one in mine]
 
     def _candidates(self, stats: dict[int, Stat]) -> list[Candidate]:
@@ -115,7 +134,7 @@ class JobScan:
         for pid, stat in stats.items():
             if pid == os.getpid() or (pid, stat.start_ticks) in self._not_ours or stat.state in "ZX":
                 continue
-            one = self._candidate(pid, stat)
+            one = self._candidate(pid, stat, stats)
             if one is not None:
                 found[pid] = one
             elif pid not in self.denied and stat.start_ticks < settled:
@@ -128,7 +147,7 @@ class JobScan:
                 kept.append(one)
         return sorted(kept, key=lambda one: (one.job, one.found.rank))
 
-    def _candidate(self, pid: int, stat: Stat) -> Candidate | None:
+    def _candidate(self, pid: int, stat: Stat, stats: dict[int, Stat]) -> Candidate | None:
         command = read_cmdline(pid)
         if not command or is_helper(command) or not _is_python(command, stat) or stat.name == _LOADER_NAME:
             return None
@@ -142,7 +161,11 @@ class JobScan:
                 restart = max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT")))
                 world = _number(environ.get(world_name))
                 found = Found(pid, stat.start_ticks, stat.parent, rank, world, restart)
-                return Candidate(found, told, _job_of(environ, stat), " ".join(command))
+                run = environ.get("TORCHELASTIC_RUN_ID", "")
+                launcher = _python_above(pid, stats) if run else 0
+                return Candidate(
+                    found, told, _job_of(environ, stat), " ".join(command), _master_of(environ), launcher, run
+                )
         return None
 
     def _is_wanted(self, one: Candidate, stats: dict[int, Stat]) -> bool:
@@ -179,21 +202,33 @@ _HINT = (
 
 
 def _twice(ranks: list[Candidate]) -> bool:
-    """Whether two processes claim the same rank of the same attempt."""
-    claims = [(one.found.restart, one.found.rank) for one in ranks]
-    return len(set(claims)) < len(claims)
+    """Whether two launchers claim the same rank; one launcher may, while the ranks of an old attempt end."""
+    claims = {(one.found.rank, one.starter) for one in ranks}
+    return len({rank for rank, _ in claims}) < len(claims)
 
 
-def _by_job(chosen: list[Candidate]) -> list[list[Candidate]]:
-    """The jobs among them; one name with every rank twice is two, told apart by their launchers."""
-    jobs: dict[str, list[Candidate]] = {}
-    for one in chosen:
-        jobs.setdefault(one.job, []).append(one)
+def _jobs(candidates: list[Candidate]) -> list[list[Candidate]]:
+    """The jobs among them; one that has every rank twice is two, told apart by their launchers."""
     found: list[list[Candidate]] = []
-    for ranks in jobs.values():
-        launchers = sorted({one.found.parent for one in ranks}) if _twice(ranks) else []
-        found += [[one for one in ranks if one.found.parent == pid] for pid in launchers] or [ranks]
+    for ranks in _linked(candidates):
+        starters = sorted({one.starter for one in ranks}) if _twice(ranks) else []
+        found += [[one for one in ranks if one.starter == pid] for pid in starters] or [ranks]
     return found
+
+
+def _linked(candidates: list[Candidate]) -> list[list[Candidate]]:
+    """Ranks that belong together by their marks, each to the next."""
+    found: list[tuple[frozenset[tuple[object, ...]], list[Candidate]]] = []
+    for one in candidates:
+        near = [job for job in found if job[0] & one.marks]
+        found = [job for job in found if not job[0] & one.marks]
+        marks = one.marks.union(*(job[0] for job in near))
+        found.append((marks, [*(other for job in near for other in job[1]), one]))
+    return [ranks for _, ranks in found]
+
+
+def _marks(ranks: list[Candidate]) -> frozenset[tuple[object, ...]]:
+    return frozenset().union(*(one.marks for one in ranks))
 
 
 def _several(jobs: list[list[Candidate]]) -> UsageError:
@@ -237,9 +272,18 @@ def _job_of(environ: dict[str, str], stat: Stat) -> str:
     for name in ("SLURM_JOB_ID", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"):
         if environ.get(name):
             return environ[name] + "." + environ.get("SLURM_STEP_ID", "0")
-    if environ.get("MASTER_PORT"):
-        return f"{environ.get('MASTER_ADDR', '')}:{environ['MASTER_PORT']}"
-    return f"pid-{stat.parent}"
+    return _master_of(environ) or f"pid-{stat.parent}"
+
+
+def _master_of(environ: dict[str, str]) -> str:
+    port = environ.get("MASTER_PORT")
+    return f"{environ.get('MASTER_ADDR', '')}:{port}" if port else ""
+
+
+def _python_above(pid: int, stats: dict[int, Stat]) -> int:
+    """The nearest Python program above: torchrun, also where it runs a shell that runs the rank. 0 if there is none."""
+    above = (up for up in _ancestors(pid, stats) if up in stats)
+    return next((up for up in above if _is_python(read_cmdline(up), stats[up])), 0)
 
 
 def _ancestors(pid: int, stats: dict[int, Stat]) -> list[int]:

@@ -58,7 +58,9 @@ def unless_moving(verdict: Verdict, still: Stillness, snapshot: Snapshot) -> Ver
     if verdict.status not in (Status.HANG, Status.UNDECIDED) or verdict.cause is Cause.PROCESS_STOPPED:
         return verdict
     concerned = {*verdict.culprit_ranks, *(rank for item in verdict.waiting for rank in item.ranks)}
-    if verdict.status is Status.UNDECIDED or not concerned:
+    # A job that ends: somebody is last, and while it moves all is well.
+    ends = verdict.cause is Cause.LEFT_EARLY and not verdict.waiting
+    if verdict.status is Status.UNDECIDED or not concerned or ends:
         concerned |= {int(rank) for rank in snapshot.roster.rank}
     moved = sorted(rank for rank in concerned if rank in still.why)
     if not moved:

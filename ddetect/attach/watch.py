@@ -208,12 +208,16 @@ class Watch:
 
     def _record(self, record: Record) -> None:
         """Keep it, then say it; a disk that is full does not silence an alarm."""
-        incident = self._last = record.incident
-        folder = self._incidents.folder(incident)
+        problem = ""
         try:
-            self._incidents.write(incident, record.snapshot)
+            self._incidents.write(record.incident, record.snapshot)
         except OSError as error:
-            self._outlets.say(f"could not write {folder}: {error}")
+            problem = str(error)
+        # Only now: the folder is claimed when it is written, and its number is the one to be shown.
+        incident = self._last = self._incidents.numbered(record.incident)
+        folder = self._incidents.folder(record.incident)
+        if problem:
+            self._outlets.say(f"could not write {folder}: {problem}")
         if record.alarm:
             self._outlets.report(incident, folder)
         elif incident.closed is not None:

@@ -41,7 +41,7 @@ examples:
 What counts as a stall: nobody counts steps in such a job, so looks are compared. While a stack shows another function,
 bytes move, or children come and go, the job moves. Looks that are alike for 10 s make a suspicion; the alarm comes
 after --patience seconds (sooner only for what contradicts progress by itself, like a stopped process; ten times as
-late where no rank stands out and nobody waits). A false alarm is worse than a late one. Without the probe ddetect does
+late where nobody waits for another). A false alarm is worse than a late one. Without the probe ddetect does
 not see which collective a rank is in: verdicts are less sure, and more often `undecided`. `ddetect launch` sees more.
 
 exit codes with --once: 0 the job moves, 3 it is stuck, 4 undecided. Else: 3 if an alarm is open at the end (4 if it
@@ -107,6 +107,7 @@ def _once(scan: JobScan, settings: Settings, incidents: Incidents | None, as_jso
     if incidents is not None and incident.verdict.status is not Status.HEALTHY:
         incident = replace(incident, number=incidents.next_number())
         folder = incidents.write(incident, snapshot)
+        incident = incidents.numbered(incident)
     _print(incident, as_json, folder)
     return {Status.HEALTHY: 0, Status.UNDECIDED: 4}.get(incident.verdict.status, 3)
 

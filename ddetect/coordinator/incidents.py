@@ -1,7 +1,8 @@
 """The incident folders: `incident-NNN/` with verdict.json, report.txt and snapshot.ddsnap. They are the store.
 
 Enters: incidents and snapshots. Leaves: files, each written whole or not at all, and rewritten when more is known.
-Never here: deciding anything.
+Several jobs may write into one directory: an incident claims its folder when it is first written, and the number
+that people see is the folder's. Never here: deciding anything.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from ddetect.model import Incident, Snapshot, Stage
@@ -30,9 +32,11 @@ class Incidents:
         probe.touch()
         probe.unlink()
         self.out = out
+        self._numbers: dict[int, int] = {}  # of each incident: the folder that it has, or last tried to have
+        self._claimed: set[int] = set()  # those of them that have it
 
     def next_number(self) -> int:
-        """One more than the highest there is: earlier incidents are never overwritten."""
+        """One more than the highest there is. It is free now; whether it is ours, `write` finds out."""
         numbers = [int(found[1]) for path in self.out.iterdir() if (found := _NAME.search(path.name))]
         return max(numbers, default=0) + 1
 
@@ -53,18 +57,39 @@ class Incidents:
             except (OSError, ValueError, KeyError):
                 continue  # somebody else's file
 
+    def numbered(self, incident: Incident) -> Incident:
+        """The incident with the number of its folder: another job may have taken the one it was opened with."""
+        return replace(incident, number=self._numbers.get(incident.number, incident.number))
+
     def folder(self, incident: Incident) -> Path:
-        """Where an incident lives."""
-        return self.out / f"incident-{incident.number:03d}"
+        """Where an incident lives; before it is written, where it would like to."""
+        return self.out / f"incident-{self.numbered(incident).number:03d}"
+
+    def has(self, incident: Incident) -> bool:
+        """Whether its folder is there, and its own."""
+        return incident.number in self._claimed
 
     def write(self, incident: Incident, snapshot: Snapshot) -> Path:
         """Write or rewrite an incident: the snapshot first, the verdict last, so a reader finds all of it."""
-        folder = self.folder(incident)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self._claim(incident)
+        incident = self.numbered(incident)
         write_snapshot(folder / "snapshot.ddsnap", snapshot)
         write_text(folder / "report.txt", format_report(incident, folder=str(folder)))
         write_text(folder / "verdict.json", json.dumps(verdict_json(incident), indent=1) + "\n")
         return folder
+
+    def _claim(self, incident: Incident) -> Path:
+        """Make the incident's folder. To make a folder is to own it: where it exists already, the next is tried."""
+        while True:
+            folder = self.folder(incident)
+            try:
+                folder.mkdir(parents=True, exist_ok=self.has(incident))
+            except FileExistsError:
+                self._claimed.discard(incident.number)
+                self._numbers[incident.number] = self.numbered(incident).number + 1
+            else:
+                self._claimed.add(incident.number)
+                return folder
 
 
 def write_text(path: Path, text: str) -> None:

@@ -30,6 +30,8 @@ class Node:
     since: float = math.inf  # when the first beat of this attempt came
     heard_at: float = -math.inf
     connected: bool = True
+    told_at: float = -math.inf  # when its newest process was first told of
+    superseded: set[int] = field(default_factory=set)  # ranks of it that another node has told of since
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,43 @@ class Pulse:
 
 @dataclass(slots=True)
 class Nodes:
-    """All nodes of the job."""
+    """All nodes of the job. Those that left an elastic job are put aside until they speak again."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
+    left: dict[str, Node] = field(default_factory=dict)
+    attempt_at: float = -math.inf  # when the newest attempt began
 
     def node(self, name: str) -> Node:
         """The node of that name, from its first word on."""
-        return self.nodes.setdefault(name, Node())
+        if name not in self.nodes:
+            self.nodes[name] = self.left.pop(name, Node())
+        return self.nodes[name]
+
+    def claim(self, name: str, new: NodeRoster, now: float) -> None:
+        """New processes on a node: it has these ranks now, whoever had them before."""
+        mine = self.node(name)
+        mine.told_at, mine.superseded = now, set()
+        ranks = set(new.roster.rank.tolist())
+        for node in self.nodes.values():
+            if node is not mine:
+                node.superseded |= ranks & _ranks_of(node)
+
+    def let_go(self, now: float) -> None:
+        """Put aside who cannot be heard and has no rank any more: all are held by others, or beyond the new world."""
+        absent = [
+            name
+            for name, node in self.nodes.items()
+            if not node.connected or now - node.heard_at > SILENT_AFTER_S
+        ]
+        world = self.world_size() if absent else UNKNOWN
+        for name in absent:
+            node = self.nodes[name]
+            old = node.told_at < self.attempt_at
+            held = _ranks_of(node) - node.superseded
+            if old and world > 0:
+                held = {rank for rank in held if rank < world}
+            if not held and (old or node.superseded):
+                self.left[name] = self.nodes.pop(name)
 
     def take_beat(self, name: str, beat: NodeBeat, now: float) -> None:
         """Keep a beat that fits its roster."""
@@ -68,16 +100,24 @@ class Nodes:
             node.beats, node.beats_at = beat.beats, now
 
     def heard(self) -> list[tuple[NodeRoster, Beats, float]]:
-        """Nodes with something to show: roster, beats, and when they came."""
+        """Nodes with something to show: roster, beats, and when they came. Of two rows of a rank the newer is first."""
+        order: Iterable[Node] = self.nodes.values()
+        if any(node.superseded for node in order):
+            order = sorted(order, key=lambda node: -node.told_at if node.superseded else -math.inf)
         return [
             (node.roster, node.beats, node.beats_at)
-            for node in self.nodes.values()
+            for node in order
             if node.roster is not None and node.beats is not None and len(node.beats)
         ]
 
     def world_size(self) -> int:
-        """As the ranks were told; UNKNOWN before any."""
-        return max((roster.world_size for roster, _, _ in self.heard()), default=UNKNOWN)
+        """As the ranks were told, those of the newest attempt if any can be heard; UNKNOWN before any."""
+        told = [
+            (node.told_at >= self.attempt_at, node.roster.world_size)
+            for node in self.nodes.values()
+            if node.roster is not None and node.beats is not None and len(node.beats)
+        ]
+        return max(told, default=(False, UNKNOWN))[1]
 
     def pulse(self, now: float) -> Pulse | None:
         """The job at a glance; None while no agent can be heard that sees a living rank."""
@@ -145,12 +185,17 @@ class Nodes:
         """Ranks whose agent is silent: they may be well, we cannot know."""
         return tuple(
             Unread(
-                tuple(int(rank) for rank in node.roster.roster.rank),
+                tuple(rank for rank in node.roster.roster.rank.tolist() if rank not in node.superseded),
                 f"the agent on {name} is silent for {now - node.heard_at:.0f} s",
             )
             for name, node in self.nodes.items()
             if node.roster is not None and now - node.heard_at > SILENT_AFTER_S
         )
+
+
+def _ranks_of(node: Node) -> set[int]:
+    roster = node.coming or node.roster
+    return set(roster.roster.rank.tolist()) if roster is not None else set()
 
 
 def _as_of(beats: Beats, at: float, now: float) -> Beats:

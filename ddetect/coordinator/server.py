@@ -101,7 +101,9 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         """Every rank's step, phase and age."""
         await self._admit(context)
         watch = self.job.watch
-        folder = str(self.incidents.folder(watch.incident)) if watch and watch.incident else ""
+        incident = watch.incident if watch else None
+        written = incident is not None and self.incidents.has(incident)
+        folder = str(self.incidents.folder(incident)) if incident and written else ""
         return status_response(self.job, time.monotonic(), folder)
 
     async def _admit(self, context: Context) -> None:
@@ -148,16 +150,19 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
 
     async def _record(self, record: Record) -> None:
         """Write an incident, then alarm; a full disk or a hung file system delays an alarm, it never swallows it."""
-        incident = record.incident
-        folder = self.incidents.folder(incident)
-        log.info("%s: %s %s", folder.name, incident.stage.value, incident.verdict.summary)
         writing = asyncio.get_running_loop().run_in_executor(
-            self._writer, self.incidents.write, incident, record.snapshot
+            self._writer, self.incidents.write, record.incident, record.snapshot
         )
+        problem = ""
         try:
             await asyncio.wait_for(asyncio.shield(writing), WRITE_TIMEOUT_S)
         except (OSError, asyncio.TimeoutError) as error:
-            log.warning("could not write %s: %s", folder, error or "the file system does not answer")
+            problem = str(error) or "the file system does not answer"
+        # Only now: the folder is claimed when it is written, and its number is the one to be shown.
+        incident, folder = self.incidents.numbered(record.incident), self.incidents.folder(record.incident)
+        log.info("%s: %s %s", folder.name, incident.stage.value, incident.verdict.summary)
+        if problem:
+            log.warning("could not write %s: %s", folder, problem)
         if record.alarm:
             self._tell_launcher(incident, folder)
             self._alarm(incident, folder)

@@ -103,7 +103,6 @@ class Job:
         self._question: Question | None = None
         self._deaths_judged = 0
         self._ending_at = -math.inf
-        self._attempt_at = -math.inf
         self._restarted: set[str] = set()  # nodes whose ranks are of this attempt
         self._last_now = -math.inf
 
@@ -156,6 +155,7 @@ class Job:
 
     def _tick(self, now: float, unix_ns: int) -> list[Command]:
         commands: list[Command] = []
+        self.nodes.let_go(now)
         question = self._question
         if question is not None and (not question.missing or now - question.asked_at > LOOK_TIMEOUT_S):
             commands += self._take_look(question, now, unix_ns)
@@ -292,7 +292,10 @@ class Job:
             }
         snapshot = watch.snapshot
         assert snapshot is not None
-        ranks = verdict.culprit_ranks or tuple(int(rank) for rank in snapshot.roster.rank)
+        ranks = verdict.culprit_ranks
+        if not ranks or (verdict.cause is Cause.LEFT_EARLY and not verdict.waiting):
+            # Everybody leaves one day, and somebody is last: while anyone moves, the job is ending, not stuck.
+            ranks = tuple(int(rank) for rank in snapshot.roster.rank)
         if moved(snapshot, ranks):
             watch.still_since = now
         watch.still_since = max(watch.still_since, self.nodes.active_at(ranks))
@@ -300,7 +303,7 @@ class Job:
 
     def _confirm_after_s(self, watch: Watch, verdict: Verdict) -> float:
         limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)
-        alone = not verdict.waiting and verdict.cause in (None, Cause.USER_CODE, Cause.DEVICE_STUCK)
+        alone = not verdict.waiting and verdict.proof is Proof.TIME
         if (alone or not verdict.culprits) and not self.nodes.any_page():
             return limit * UNCOUNTED_MARGIN
         return limit * UNDECIDED_MARGIN if verdict.status is Status.UNDECIDED else limit
@@ -407,10 +410,12 @@ class Job:
         node = self.nodes.node(name)
         old = node.coming or node.roster
         node.coming = new
+        if old is None or _processes(new) - _processes(old):
+            self.nodes.claim(name, new, now)
         if old is None or not _replaces(old, new):
             return []
         node.beats, node.since = None, math.inf  # what was heard of the old ranks says nothing of the new
-        if self.attempt and name not in self._restarted and now - self._attempt_at < ONE_RESTART_S:
+        if self.attempt and name not in self._restarted and now - self.nodes.attempt_at < ONE_RESTART_S:
             self._restarted.add(name)
             ranks = {int(rank) for rank in new.roster.rank}
             pids = {int(pid) for pid in new.roster.pid}
@@ -419,7 +424,7 @@ class Job:
             return []
         commands = self._close("the job was restarted", now, unix_ns)
         self.ending = None  # whoever asked the ranks to end has new ones now
-        self.attempt, self._attempt_at, self._restarted = self.attempt + 1, now, {name}
+        self.attempt, self.nodes.attempt_at, self._restarted = self.attempt + 1, now, {name}
         self.gone.clear()
         self._deaths_judged = 0
         return commands
@@ -431,6 +436,9 @@ def _identity(gone: Gone) -> tuple[object, ...]:
 
 def _replaces(old: NodeRoster, new: NodeRoster) -> bool:
     """Some process is new, and some of the old ones are no longer there (those that died stay until replaced)."""
-    before = set(zip(old.roster.pid.tolist(), old.roster.start_ticks.tolist(), strict=True))
-    after = set(zip(new.roster.pid.tolist(), new.roster.start_ticks.tolist(), strict=True))
+    before, after = _processes(old), _processes(new)
     return bool(after - before) and bool(before - after)
+
+
+def _processes(told: NodeRoster) -> set[tuple[int, int]]:
+    return set(zip(told.roster.pid.tolist(), told.roster.start_ticks.tolist(), strict=True))

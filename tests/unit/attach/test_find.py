@@ -8,7 +8,9 @@ import uuid
 
 import pytest
 
-from ddetect.attach.find import JobScan, Wanted
+from ddetect.agent.discover import Found
+from ddetect.attach import find
+from ddetect.attach.find import Candidate, JobScan, Wanted
 from ddetect.errors import HostError, UsageError
 from ddetect.model import Role
 from tests.live.alone import family
@@ -159,3 +161,113 @@ def test_we_never_attach_to_ourselves():
     """A rank's environment may have been given to ddetect too."""
     with pytest.raises(UsageError):
         JobScan(Wanted(match=f"^no such {os.getpid()}")).choose()
+
+
+def told(pid, rank, *, parent=1, launcher=0, restart=0, master="", run="", job="777.0"):
+    """A rank as it was found: of one Slurm step unless told otherwise."""
+    return Candidate(
+        Found(pid, 1, parent, rank, 2, restart), 0, job, "python train.py", master, launcher or parent, run
+    )
+
+
+def torchrun(first_pid, launcher, port, restart=0, ranks=(0, 1), job="777.0"):
+    """The ranks of one torchrun."""
+    return [
+        told(
+            first_pid + number,
+            rank,
+            parent=launcher,
+            restart=restart,
+            master=f"node-0:{port}",
+            run="none",
+            job=job,
+        )
+        for number, rank in enumerate(ranks)
+    ]
+
+
+class Host:
+    """Processes by decree: `scan.choose()` and `scan.find()` see these."""
+
+    def __init__(self, monkeypatch, *ranks):
+        self.ranks = [one for group in ranks for one in group]
+        monkeypatch.setattr(find, "read_stats", dict)
+        monkeypatch.setattr(JobScan, "_candidates", lambda scan, stats: self.ranks)
+
+    def pids(self, wanted):
+        return [one.pid for one in JobScan(wanted).choose()]
+
+
+@pytest.mark.parametrize("restart", [0, 1])
+@pytest.mark.parametrize("ports", [(29500, 29501), (29500, 29500)])
+def test_two_torchruns_of_one_allocation_are_two_jobs(monkeypatch, ports, restart):
+    """They share the scheduler's name; a restart of one of them does not make them one."""
+    host = Host(monkeypatch, torchrun(10, 1, ports[0]), torchrun(20, 2, ports[1], restart))
+
+    assert host.pids(Wanted(pids=(10,))) == [10, 11]
+    assert host.pids(Wanted(pids=(21,))) == [20, 21]
+    with pytest.raises(UsageError, match="there are 2 jobs here"):
+        host.pids(Wanted())
+
+
+def test_two_torchruns_of_one_job_are_one(monkeypatch):
+    """Two agents on one host, one master, every rank once."""
+    host = Host(monkeypatch, torchrun(10, 1, 29500), torchrun(20, 2, 29500, ranks=(2, 3)))
+
+    assert host.pids(Wanted(pids=(10,))) == [10, 11, 20, 21]
+
+
+@pytest.mark.parametrize("job", ["777.0", ""], ids=["slurm", "nothing but the master"])
+def test_restart_at_another_port_is_the_same_job(monkeypatch, job):
+    """torchrun chooses a new port for each attempt; the launcher stays, and old ranks may not be gone yet."""
+    old = torchrun(10, 1, 29500, job=job or "node-0:29500")
+    new = torchrun(12, 1, 40123, restart=1, job=job or "node-0:40123")
+    strangers = torchrun(20, 2, 29777, job=job or "node-0:29777")
+    host = Host(monkeypatch, old, strangers)
+    scan = JobScan(Wanted(pids=(10,)))
+    scan.choose()
+
+    host.ranks = [*old, *new, *strangers]
+    assert [one.pid for one in scan.find(())] == [10, 11, 12, 13]
+    host.ranks = [*new, *strangers]
+    assert [one.pid for one in scan.find(())] == [12, 13]
+    host.ranks = [*new, *torchrun(30, 3, 29500, job=job or "node-0:29500")]  # the port was free again
+    assert [one.pid for one in scan.find(())] == [12, 13]
+
+
+def test_ranks_that_a_scheduler_started_one_by_one_are_one_job(monkeypatch):
+    """A shell per task: no two ranks have a parent in common."""
+    host = Host(monkeypatch, [told(10, 0, parent=1), told(11, 1, parent=2)])
+
+    assert host.pids(Wanted()) == [10, 11]
+
+
+def test_jobs_that_a_shell_started_side_by_side_are_two(monkeypatch):
+    """The same parent, ranks by hand, two masters."""
+    ranks = [told(10 + rank, rank, job="h:1", master="h:1") for rank in (0, 1)]
+    ranks += [told(20 + rank, rank, job="h:2", master="h:2") for rank in (0, 1)]
+    host = Host(monkeypatch, ranks)
+
+    assert host.pids(Wanted(pids=(20,))) == [20, 21]
+
+
+WRAPPED = """
+import os, subprocess, sys
+code = "import sys; sys.stdin.readline()"
+for rank in "01":
+    env = {**os.environ, "RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "h", "MASTER_PORT": "1" + rank}
+    env["TORCHELASTIC_RUN_ID"] = "none"
+    subprocess.Popen(["sh", "-c", '"$0" "$@"; true', sys.executable, "-c", code, sys.argv[1]], env=env)
+print("ready", flush=True)
+os.wait()
+"""
+
+
+def test_launcher_is_found_above_a_shell():
+    """`torchrun --no-python job.sh`: the master of two attempts differs, the launcher does not."""
+    name = uuid.uuid4().hex
+    with running(WRAPPED, name, env=NO_RANK) as launcher:
+        until(lambda: len(family(launcher.pid)) == 5)
+        found = JobScan(Wanted(match=name)).choose()
+
+    assert [one.rank for one in found] == [0, 1]

@@ -43,3 +43,11 @@ def test_stopped_process_is_said_whatever_moves():
     stopped = scene(all_reduce=[0, 1, 3], stopped=[2])
 
     assert unless_moving(judge(stopped), moving(0, 1), stopped).status is Status.HANG
+
+
+def test_last_rank_that_moves_makes_the_end_of_a_job_healthy():
+    """The others are on their way out, nobody waits for them, rank 0 exports."""
+    ending = scene(spinning=[0], exiting=[1, 2, 3])
+
+    assert unless_moving(judge(ending), moving(), ending).status is Status.HANG
+    assert unless_moving(judge(ending), moving(0), ending).status is Status.HEALTHY

@@ -74,3 +74,14 @@ def test_bytes_of_a_rank_that_joins_are_no_motion():
         still.see(replace(sample, sightings=(Sighting("S", (main,), "py-spy"),)), 10.0 + number)
 
     assert still.age_s(3, 12.0) == math.inf
+
+
+def test_metrics_daemon_of_a_stuck_rank_is_no_motion():
+    """Its child writes some kilobytes at each look; the rank stands in one call for a minute."""
+    still = Stillness()
+    for number in range(13):
+        sample = look(children=[101])
+        io_bytes = sample.io_bytes + 4096 * number * (sample.role == Role.CHILD)
+        still.see(replace(sample, io_bytes=io_bytes), 100.0 + 5 * number)
+
+    assert still.age_s(3, 160.0) == math.inf

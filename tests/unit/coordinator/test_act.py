@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -15,6 +16,8 @@ from ddetect.errors import UsageError
 from ddetect.model import Snapshot
 from ddetect.wire.file import read_snapshot
 from tests.unit.report.incidents import loader_hang
+
+FOLDERS = ("incident-001", "incident-002")
 
 
 @pytest.fixture
@@ -100,3 +103,42 @@ def test_incident_an_earlier_coordinator_left_open_is_closed(tmp_path):
     said = json.loads((folder / "verdict.json").read_text())
     assert said["stage"] == "closed"
     assert "restarted" in said["closed"]["reason"]
+
+
+def test_two_jobs_with_one_folder_keep_their_evidence_apart(tmp_path):
+    """A sweep starts its jobs from one directory: each incident gets a folder of its own, and says its number."""
+    first, second = Incidents(tmp_path), Incidents(tmp_path)
+    ours, theirs = (
+        replace(loader_hang(), number=store.next_number(), job=job)
+        for store, job in ((first, "a"), (second, "b"))
+    )
+    first.write(ours, Snapshot(job="a"))
+    folder = second.write(theirs, Snapshot(job="b"))
+
+    said = [json.loads((tmp_path / name / "verdict.json").read_text()) for name in FOLDERS]
+    assert [(one["job"], one["incident"]) for one in said] == [("a", 1), ("b", 2)]
+    assert (folder, second.folder(theirs), second.numbered(theirs).number) == (
+        tmp_path / FOLDERS[1],
+        folder,
+        2,
+    )
+
+
+def test_incident_is_rewritten_in_the_folder_that_it_claimed(tmp_path):
+    """More is known later; the number stays, and the next incident takes the next free one."""
+    first, second = Incidents(tmp_path), Incidents(tmp_path)
+    for store in (first, second, second, first):
+        folder = store.write(replace(loader_hang(), number=1), Snapshot())
+    assert folder == tmp_path / FOLDERS[0]
+
+    assert first.write(replace(loader_hang(), number=2), Snapshot()) == tmp_path / "incident-003"
+
+
+def test_folder_that_is_not_claimed_yet_is_not_shown_as_ours(tmp_path):
+    """Until it is written nobody knows its number."""
+    incidents = Incidents(tmp_path)
+    assert not incidents.has(loader_hang())
+
+    incidents.write(loader_hang(), Snapshot())
+
+    assert incidents.has(loader_hang())

@@ -7,7 +7,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import grpc
@@ -139,6 +139,21 @@ def test_alarm_reaches_the_launcher_though_the_disk_is_full(run_dir):
             coordinator.incidents.write = full  # type: ignore[method-assign, assignment]
             await coordinator._record(Record(loader_hang(), Snapshot(), alarm=True))
         assert "rank 2" in (run_dir / "alarm-001.txt").read_text()
+
+    asyncio.run(asyncio.wait_for(scene(), 120))
+
+
+def test_alarm_names_the_folder_that_was_claimed(run_dir):
+    """Another job of the same directory was faster: our number is the next one, wherever it is shown."""
+
+    async def scene() -> None:
+        async with serving(run_dir) as (coordinator, _):
+            from ddetect.coordinator.events import Record
+
+            (run_dir / "out" / "incident-003").mkdir()
+            await coordinator._record(Record(replace(loader_hang(), number=3), Snapshot(), alarm=True))
+        assert "incident-004" in (run_dir / "summary.txt").read_text()
+        assert list((run_dir / "out" / "incident-003").iterdir()) == []
 
     asyncio.run(asyncio.wait_for(scene(), 120))
 

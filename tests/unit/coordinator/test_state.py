@@ -49,6 +49,7 @@ class Story:
         self.answers = True
         self.has_page = 1
         self.io_bytes = 0
+        self.moves = [0, 0]  # bytes of one rank alone
         self.step, self.step_at, self.phase, self.state = 0, 100.0, Phase.OTHER, ord("S")
         self.active_at: float | None = None  # when a counter other than the step moved
         self.send(Hello("node-0", "job"))
@@ -83,7 +84,7 @@ class Story:
             [-1, -1],
             two,
             two,
-            [self.io_bytes] * 2,
+            [self.io_bytes + more for more in self.moves],
             two,
             (Sighting("S"),),
         )
@@ -553,3 +554,173 @@ def test_culprit_that_others_wait_for_is_confirmed_after_patience_also_without_a
     story.has_page = 0
 
     assert Stage.CONFIRMED in story.run(10, stepping=True).run(70).stages()
+
+
+LEFT = Verdict(
+    Status.HANG, Cause.LEFT_EARLY, Proof.TIME, 0.5, "rank 1 has left its process group", (Culprit(1),)
+)
+LOCKED = Verdict(Status.HANG, Cause.PYTHON_LOCK, Proof.TIME, 0.8, "rank 0 waits for a lock", (Culprit(0),))
+
+
+@pytest.mark.parametrize("cause", [Cause.PYTHON_LOCK, Cause.DATA_LOADING, Cause.BUILDING, Cause.FILE_IO])
+def test_nobody_waits_and_nobody_counts_is_late_whatever_the_cause(cause):
+    """A main thread that waits for the thread with the loop looks like this for hours."""
+    story = Story(replace(LOCKED, cause=cause))
+    story.has_page = 0
+
+    assert Stage.CONFIRMED not in story.run(10, stepping=True).run(300).stages()
+    assert Stage.CONFIRMED in story.run(330).stages()
+
+
+def test_who_leaves_while_another_rank_moves_is_no_alarm():
+    """The job ends: rank 0 still exports, the others are done and nobody waits for them."""
+    story = Story(LEFT).run(10, stepping=True)
+    for _ in range(120):
+        story.moves[0] += 10_000_000
+        story.run(1)
+    assert Stage.CONFIRMED not in story.stages()
+
+    assert Stage.CONFIRMED in story.run(75).stages()
+
+
+def test_who_left_and_is_waited_for_is_an_alarm_whoever_else_moves():
+    """Somebody waits for it in vain: the culprit alone is asked."""
+    story = Story(replace(LEFT, waiting=(Waiting((0,), "all_reduce"),))).run(10, stepping=True)
+    for _ in range(75):
+        story.moves[0] += 10_000_000
+        story.run(1)
+
+    assert Stage.CONFIRMED in story.stages()
+
+
+class Elastic:
+    """A job of nodes that come and go; every message is followed by a beat of everybody who is there."""
+
+    def __init__(self) -> None:
+        self.job = Job("job", Settings(), judge=lambda snapshot: WELL)
+        self.now = 100.0
+        self.versions: dict[str, tuple[int, int]] = {}
+
+    def holds(self, node: str, ranks: list[int], *, world: int, pid: int) -> None:
+        """The node tells which ranks it has, in processes from `pid` on."""
+        count = len(ranks)
+        pids = list(range(pid, pid + count))
+        version = self.versions.get(node, (0, 0))[0] + 1
+        self.versions[node] = (version, count)
+        roster = Roster(ranks, [0] * count, [0] * count, pids, pids, (node,))
+        self._send(Heard(node, NodeRoster(version, world, 0, roster)))
+        self.run(1)
+
+    def loses(self, node: str) -> None:
+        del self.versions[node]
+        self._send(Lost(node))
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.now += 1
+            for node, (version, count) in self.versions.items():
+                columns = {item.name: [0] * count for item in fields(Beats)} | {
+                    "step": [100] * count,
+                    "has_page": [1] * count,
+                    "state": [ord("S")] * count,
+                }
+                self._send(Heard(node, NodeBeat(version, Beats(**columns))))
+            self._send(Tick())
+
+    def _send(self, event: Heard | Lost | Tick) -> None:
+        self.job.on(event, now=self.now, unix_ns=int(self.now * 1e9))
+
+    def roster(self) -> list[tuple[int, int, str]]:
+        roster = self.job.nodes.roster()
+        return [
+            (int(rank), int(pid), roster.nodes[int(node)])
+            for rank, pid, node in zip(roster.rank, roster.pid, roster.node, strict=True)
+        ]
+
+
+def test_node_that_left_an_elastic_job_is_forgotten():
+    """Its ranks are held by others now, or are no ranks any more: no phantoms, no wrong host, no wrong world."""
+    job = Elastic()
+    job.holds("node-a", [0, 1], world=4, pid=11)
+    job.holds("node-b", [2, 3], world=4, pid=21)
+    job.loses("node-a")
+    job.holds("node-b", [0, 1], world=2, pid=31)
+    job.run(60)
+
+    nodes = job.job.nodes
+    assert job.roster() == [(0, 31, "node-b"), (1, 32, "node-b")]
+    assert (nodes.world_size(), nodes.unheard(job.now), list(nodes.nodes)) == (2, (), ["node-b"])
+
+
+def test_node_beyond_the_new_world_is_forgotten_when_it_falls_silent():
+    """The one with the highest ranks left, and its stream never ended."""
+    job = Elastic()
+    job.holds("node-a", [0, 1], world=4, pid=11)
+    job.holds("node-b", [2, 3], world=4, pid=21)
+    del job.versions["node-b"]
+    job.holds("node-a", [0, 1], world=2, pid=31)
+    job.run(60)
+
+    assert job.roster() == [(0, 31, "node-a"), (1, 32, "node-a")]
+    assert job.job.nodes.world_size() == 2
+
+
+def test_node_that_took_the_ranks_of_another_speaks_for_them():
+    """A spare took over: told before the survivors restart, and the dead node is forgotten all the same."""
+    job = Elastic()
+    job.holds("node-a", [0, 1], world=4, pid=11)
+    job.holds("node-b", [2, 3], world=4, pid=21)
+    job.loses("node-a")
+    job.holds("node-c", [0, 1], world=4, pid=41)
+    job.holds("node-b", [2, 3], world=4, pid=31)
+    job.run(60)
+
+    assert sorted(job.roster()) == [
+        (0, 41, "node-c"),
+        (1, 42, "node-c"),
+        (2, 31, "node-b"),
+        (3, 32, "node-b"),
+    ]
+
+
+def test_of_two_living_claims_to_a_rank_the_newer_speaks_first():
+    """Both agents can be heard: who came last has the rank (a scene lets the first row speak)."""
+    job = Elastic()
+    job.holds("node-a", [0, 1], world=4, pid=11)
+    job.holds("node-b", [2, 3], world=4, pid=21)
+    job.holds("node-b", [0, 1], world=2, pid=31)
+    job.run(60)
+
+    assert [pid for _, pid, _ in job.roster()] == [31, 32, 11, 12]
+    assert job.job.nodes.world_size() == 2
+
+
+def test_silent_node_whose_ranks_nobody_else_holds_is_kept():
+    """A restart that a node cannot tell of: its ranks stay a row with a reason."""
+    job = Elastic()
+    job.holds("node-a", [0, 1], world=4, pid=11)
+    job.holds("node-b", [2, 3], world=4, pid=21)
+    job.loses("node-b")
+    job.holds("node-a", [0, 1], world=4, pid=31)
+    job.run(60)
+
+    (unheard,) = job.job.nodes.unheard(job.now)
+    assert (unheard.ranks, len(job.roster())) == ((2, 3), 4)
+
+
+def test_forgotten_node_that_speaks_again_is_there_again():
+    """It was cut off, not gone: what it tells is taken, and its restart is not another attempt."""
+    job = Elastic()
+    job.holds("node-a", [0, 1], world=4, pid=11)
+    job.holds("node-b", [2, 3], world=4, pid=21)
+    job.loses("node-a")
+    job.holds("node-b", [0, 1], world=4, pid=31)
+    job.run(10)
+    assert list(job.job.nodes.nodes) == ["node-b"]
+
+    job.versions["node-a"] = (1, 2)
+    job.holds("node-a", [2, 3], world=4, pid=51)
+    job.run(10)
+
+    assert sorted(rank for rank, _, _ in job.roster()) == [0, 1, 2, 3]
+    assert job.job.attempt == 1
