@@ -232,8 +232,13 @@ class Roster:
     pid: Ints = field(default_factory=_no_ints)
     start_ticks: Ints = field(default_factory=_no_ints)  # with pid: the identity of a process
     nodes: tuple[str, ...] = ()
+    local_world: Ints = field(
+        default_factory=_no_ints
+    )  # how many ranks its node should have, as it was told; else UNKNOWN
 
     def __post_init__(self) -> None:
+        if not len(self.local_world):
+            object.__setattr__(self, "local_world", np.full(len(self.rank), UNKNOWN))
         freeze(self)
 
     def __len__(self) -> int:

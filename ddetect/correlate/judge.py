@@ -24,6 +24,7 @@ from ddetect.correlate.rules.mismatch import mismatch
 from ddetect.correlate.rules.missing import never_entered
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import Signatures, default_signatures
+from ddetect.correlate.wait import every_node_is_heard, unheard
 from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
 from ddetect.model import Departure, Phase, Proof, Settings, Snapshot, Status, Unread, Verdict, Waiting
 from ddetect.rankset import format_ranks
@@ -41,6 +42,7 @@ RULES: tuple[Rule, ...] = (
     stuck_alone,
 )
 _MOST_EVIDENCE = 24
+NO_PROCESS = "no process of it is seen: it runs on another node, which nobody watches, or it was not started"
 
 
 def judge(
@@ -185,6 +187,9 @@ def _unread(scene: Scene) -> tuple[Unread, ...]:
             reason = scene.rank_process(int(rank)).sighting.unread or "its stack was empty"
             by_reason.setdefault(reason, []).append(int(rank))
         said += [Unread(tuple(ranks), reason) for reason, ranks in by_reason.items()]
+    absent = unheard(scene)
+    if absent.any() and not every_node_is_heard(scene):
+        said.append(Unread(tuple(int(rank) for rank in scene.ranks[absent]), NO_PROCESS))
     return tuple(sorted(said, key=lambda item: (item.ranks, item.reason)))
 
 

@@ -70,18 +70,33 @@ def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
     """Split ranks with unread recorders into those that are elsewhere by their own sighting and the blind ones."""
     at = np.array([scene.position(int(rank)) for rank in ranks], np.int64)
     known = at >= 0
+    strangers = ranks[~known]
     at, ranks = at[known], ranks[known]
     kind, phase = scene.kind[at], scene.phase[at]
     talks = np.isin(kind, (Kind.COLLECTIVE, Kind.P2P, Kind.BACKWARD, Kind.DEVICE_SYNC)) | np.isin(
         phase, IN_COMMUNICATION
     )
-    never = ~scene.live[at] & ~scene.gone[at] & ~scene.said_unread[at]
-    elsewhere = scene.gone[at] | scene.stopped[at] | never
+    # A rank that nobody has seen is no absentee: the operation is of a group that exists, so its process does too.
+    elsewhere = scene.gone[at] | scene.stopped[at]
     elsewhere |= (kind != Kind.UNREAD) & ~talks & ~scene.asks_lock[at]
     elsewhere |= (kind != Kind.UNREAD) & scene.asks_lock[at] & (phase != UNKNOWN) & ~talks
     elsewhere |= (kind == Kind.UNREAD) & np.isin(phase, ELSEWHERE)
     elsewhere |= (kind == Kind.UNREAD) & (scene.posture[at] == Posture.DISK)
-    return ranks[elsewhere], ranks[~elsewhere & ~talks]
+    return ranks[elsewhere], np.concatenate([ranks[~elsewhere & ~talks], strangers])
+
+
+def unheard(scene: Scene) -> Bools:
+    """Ranks that must exist and of which there is nothing: no process, no departure, no word why."""
+    return np.asarray(~scene.live & ~scene.gone & ~scene.said_unread & (scene.ranks < scene.world))
+
+
+def every_node_is_heard(scene: Scene) -> bool:
+    """Whether the nodes that are heard should have all ranks of the world: then who has no process was not started."""
+    roster = scene.snapshot.roster
+    if not len(roster) or (roster.local_world == UNKNOWN).any():
+        return False
+    sizes = {int(node): int(size) for node, size in zip(roster.node, roster.local_world, strict=True)}
+    return sum(sizes.values()) >= scene.world
 
 
 def numbers(ranks: Ints) -> tuple[int, ...]:
