@@ -291,7 +291,7 @@ class Sample:
     sightings: tuple[Sighting, ...] = ()
     gpu_busy: Floats = field(
         default_factory=_no_floats
-    )  # percent, of the GPUs this process is on; nan if none told
+    )  # percent, of the GPUs this process is on; UNKNOWN if it is on one and nobody told; nan if on none
 
     def __post_init__(self) -> None:
         if not len(self.gpu_busy):

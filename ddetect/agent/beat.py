@@ -108,7 +108,7 @@ class BeatMaker:
                 member.restart,
                 member.world_size,
                 UNKNOWN if member.local_world is None else member.local_world,
-            )  # fmt: skip
+            )
             for member, page in told
             for lane in range(len(page.lanes))
         )

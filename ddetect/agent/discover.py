@@ -99,7 +99,7 @@ def _as_rank(pid: int, environ: dict[str, str]) -> Found | None:
 
 
 def local_world_of(environ: Mapping[str, str], world_size: int) -> int:
-    """How many ranks this node should have: as the launcher said, or all of them where they can only meet on this host."""
+    """How many ranks this node should have: as the launcher said, or all, if they can only meet on this host."""
     for name in _LOCAL_WORLD:
         told = _number(environ.get(name))
         if told > 0:
