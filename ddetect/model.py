@@ -232,8 +232,13 @@ class Roster:
     pid: Ints = field(default_factory=_no_ints)
     start_ticks: Ints = field(default_factory=_no_ints)  # with pid: the identity of a process
     nodes: tuple[str, ...] = ()
+    local_world: Ints = field(
+        default_factory=_no_ints
+    )  # how many ranks its node should have, as it was told; else UNKNOWN
 
     def __post_init__(self) -> None:
+        if not len(self.local_world):
+            object.__setattr__(self, "local_world", np.full(len(self.rank), UNKNOWN))
         freeze(self)
 
     def __len__(self) -> int:
@@ -286,7 +291,7 @@ class Sample:
     sightings: tuple[Sighting, ...] = ()
     gpu_busy: Floats = field(
         default_factory=_no_floats
-    )  # percent, of the GPUs this process is on; nan if none told
+    )  # percent, of the GPUs this process is on; UNKNOWN if it is on one and nobody told; nan if on none
 
     def __post_init__(self) -> None:
         if not len(self.gpu_busy):

@@ -100,7 +100,15 @@ class BeatMaker:
         """The roster, whether it is new, and the beat that goes with it."""
         told = [(member, self._tell(member, now_ns)) for member in self._census.ranks()]
         rows = tuple(
-            (member.rank, lane, member.pid, member.start_ticks, member.restart, member.world_size)
+            (
+                member.rank,
+                lane,
+                member.pid,
+                member.start_ticks,
+                member.restart,
+                member.world_size,
+                UNKNOWN if member.local_world is None else member.local_world,
+            )
             for member, page in told
             for lane in range(len(page.lanes))
         )
@@ -117,7 +125,7 @@ class BeatMaker:
         return self._roster(rows), changed, NodeBeat(self._version, self._beats(told, now_ns))
 
     def _roster(self, rows: tuple[tuple[int, ...], ...]) -> NodeRoster:
-        columns = list(zip(*rows, strict=True)) if rows else [(), (), (), (), (), ()]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * 7
         roster = Roster(
             rank=columns[0],  # type: ignore[arg-type]  # freeze() makes arrays of tuples
             lane=columns[1],  # type: ignore[arg-type]
@@ -125,6 +133,7 @@ class BeatMaker:
             pid=columns[2],  # type: ignore[arg-type]
             start_ticks=columns[3],  # type: ignore[arg-type]
             nodes=(self._node,),
+            local_world=columns[6],  # type: ignore[arg-type]
         )
         world = max(columns[5], default=UNKNOWN)
         return NodeRoster(self._version, world, max(columns[4], default=0), roster)

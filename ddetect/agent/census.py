@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from ddetect_probe import page as layout
 
 from ddetect.agent.deaths import Death
-from ddetect.agent.discover import EnvironmentScan, Scan
+from ddetect.agent.discover import EnvironmentScan, Scan, local_world_of
 from ddetect.agent.members import Member
-from ddetect.host.proc import read_stat
+from ddetect.host.proc import read_environ, read_stat
 from ddetect.model import Role
 
 _SCAN_NS = 5_000_000_000
@@ -136,6 +136,8 @@ class Census:
         if stat is not None and stat.start_ticks == member.start_ticks and stat.state not in "ZX":
             member.stat = stat
             member.last_seen_ns = now_ns
+            if member.role is Role.RANK and member.local_world is None and member.world_size > 0:
+                member.local_world = local_world_of(read_environ(member.pid), member.world_size)
             return None
         member.stat = None
         member.gone = True

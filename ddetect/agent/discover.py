@@ -8,7 +8,7 @@ Never here: pages (census.py reads them first), a scan on every beat.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,9 @@ _HELPERS = (
     "multiprocessing.forkserver",
     "multiprocessing.semaphore_tracker",
 )
+
+
+_LOCAL_WORLD = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,18 @@ def _as_rank(pid: int, environ: dict[str, str]) -> Found | None:
         _number(environ.get("WORLD_SIZE")),
         max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT"))),
     )
+
+
+def local_world_of(environ: Mapping[str, str], world_size: int) -> int:
+    """How many ranks this node should have: as the launcher said, or all, if they can only meet on this host."""
+    for name in _LOCAL_WORLD:
+        told = _number(environ.get(name))
+        if told > 0:
+            return told
+    host = environ.get("MASTER_ADDR", "")
+    loopback = host in ("localhost", "::1") or host.startswith("127.")
+    one_node = "SLURM_PROCID" in environ and environ.get("SLURM_STEP_NUM_NODES") == "1"
+    return world_size if loopback or one_node else UNKNOWN
 
 
 def is_helper(command: Iterable[str]) -> bool:

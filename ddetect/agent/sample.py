@@ -22,7 +22,7 @@ from ddetect.agent.flight import Flight, FlightReader
 from ddetect.agent.members import Member
 from ddetect.agent.pages import age_s, fault_signal_of, fetching_of, groups_of, raised_in, tick_age_of
 from ddetect.evidence.flight_tables import Collectives, CollectivesBuilder
-from ddetect.host.gpu import Gpus, busy_by_pid, read_gpus
+from ddetect.host.gpu import Gpus, busy_by_pid, has_gpu_open, read_gpus
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
 from ddetect.host.ptrace import why_not
 from ddetect.messages import Evidence, TakeEvidence
@@ -47,6 +47,7 @@ class Looked:
     cpu_s: float
     io_bytes: int
     call: DistCall | None = None  # of the main thread, where no page tells it
+    on_gpu: bool = False  # a rank that holds a GPU open; its loader workers only inherit that
 
 
 class Sampler:
@@ -125,7 +126,8 @@ class Sampler:
         )
         seen = replace(see(member.pid, stat.state, tasks, dump), raised=raised_in(member))
         call = next((one.call for one in dump.seen if one.thread.is_main), None)
-        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid), call)
+        on_gpu = member.role is Role.RANK and has_gpu_open(member.pid)
+        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid), call, on_gpu)
 
 
 def see(pid: int, state: str, tasks: tuple[Task, ...], dump: Dump) -> Sighting:
@@ -186,7 +188,7 @@ def _sample(members: list[Member], looked: list[Looked], busy: dict[int, float])
             "cpu_s": look.cpu_s,
             "io_bytes": look.io_bytes,
             "tick_age_s": tick_age_of(member, now_ns),
-            "gpu_busy": busy.get(member.pid, math.nan),
+            "gpu_busy": busy.get(member.pid, UNKNOWN if look.on_gpu else math.nan),
         }
         for name, value in row.items():
             columns[name].append(value)

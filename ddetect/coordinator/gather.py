@@ -7,7 +7,7 @@ Never here: gRPC, clocks, judging.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -78,7 +78,7 @@ def join_rosters(rosters: Sequence[Roster]) -> Roster:
     nodes = tuple(name for roster in rosters for name in roster.nodes)
     joined = join_tables(Roster, rosters, nodes=nodes)
     index = np.repeat(np.arange(len(rosters)), [len(roster) for roster in rosters])
-    return Roster(joined.rank, joined.lane, index, joined.pid, joined.start_ticks, nodes)
+    return replace(joined, node=index)
 
 
 def aged(beats: Beats, by_s: float) -> Beats:

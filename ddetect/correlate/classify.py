@@ -25,6 +25,14 @@ _FILE_WCHAN = re.compile(
 )
 _NATIVE_LOCK = re.compile(r"PyThread_acquire_lock|lock_PyThread_acquire|rlock_acquire|acquire_timed")
 _NATIVE_COLLECTIVE = re.compile(r"\bc10d::|\bgloo::|\bp?nccl[A-Z]")
+# Whoever stands inside the runtime in a job that does not move waits for the device, also where it only launches: the
+# queue is full. Driver and runtime have no names for their own functions; then the library stands for them.
+_NATIVE_DEVICE = re.compile(
+    r"^(cuda|hip)[A-Z]\w*$|^cu(Stream|Event|Ctx|Mem|Launch)\w*$|_local_scalar_dense_(cuda|hip)|memcpy_and_sync"
+    r"|^lib(cuda|cudart|amdhip64|hsa-runtime64)\.so"
+)
+_MAY_SYNC = frozenset({Kind.USER, Kind.OPTIMIZER, Kind.CHECKPOINT})
+"""Kinds of code that may ask the device for a number: `.item()` and `.cpu()` have no frame of their own."""
 _WORKER_LOOP = re.compile(r"torch/utils/data/")
 
 
@@ -43,6 +51,12 @@ class Doing:
     def waits_on_user_line(self) -> bool:
         """Asleep on a futex with nothing but the user's line to show: lock or not is undecided."""
         return self.kind is Kind.USER and self.posture is Posture.FUTEX and self.lock is None
+
+    @property
+    def may_wait_for_device(self) -> bool:
+        """Busy at the user's line, with no native stack to tell: it may be `.item()`, which spins in the runtime."""
+        code = self.kind in (Kind.USER, Kind.OPTIMIZER)
+        return code and self.posture in (Posture.BUSY, Posture.POLL, Posture.UNKNOWN) and self.lock is None
 
 
 UNREAD = Doing(Kind.UNREAD)
@@ -127,16 +141,19 @@ def classify_thread(
         (n for n, frame in enumerate(stack) if is_user(frame, signatures.frameworks)), len(stack)
     )
     user = innermost_user(stack, signatures.frameworks)
-    lock = None
+    lock, syncs = None, False
     if thread.native:
         lock = any(_NATIVE_LOCK.search(symbol) for symbol in thread.native)
+        syncs = any(_NATIVE_DEVICE.search(symbol) for symbol in thread.native)
     for rule in signatures.rules:
         frame = _match(rule, stack, above_user)
-        if frame is not None:
+        if frame is not None and not (syncs and rule.kind in _MAY_SYNC):
             op = frame.function if rule.op == "$function" else rule.op
             return Doing(rule.kind, posture, op, user, thread, lock)
     if thread.native and any(_NATIVE_COLLECTIVE.search(symbol) for symbol in thread.native) and not lock:
         return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock)
+    if syncs:
+        return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock)
     return Doing(Kind.USER, posture, "", user, thread, lock)
 
 

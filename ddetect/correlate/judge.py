@@ -25,6 +25,7 @@ from ddetect.correlate.rules.missing import never_entered
 from ddetect.correlate.rules.unseen import connections_closed, fell_silent, oldest_consequence
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import Signatures, default_signatures
+from ddetect.correlate.wait import every_node_is_heard, may_wait_for_device, unheard
 from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
 from ddetect.model import Departure, Phase, Proof, Settings, Snapshot, Status, Unread, Verdict, Waiting
 from ddetect.rankset import format_ranks
@@ -42,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     stuck_alone,
 )
 _MOST_EVIDENCE = 24
+NO_PROCESS = "no process of it is seen: it runs on another node, which nobody watches, or it was not started"
 
 
 def judge(
@@ -68,18 +70,19 @@ def judge(
 
 def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tuple[int, ...]:
     """The processes whose native stack would decide something: a culprit asleep on a futex at a line of the user's,
-    and one of those that seem to wait in backward.
+    a busy one that may be in `.item()`, and one of those that seem to wait in backward.
     """
     scene = Scene(snapshot, signatures or default_signatures())
     one = _backward_to_prove(scene)
-    if not scene.asks_lock.any():
+    if not (scene.asks_lock | scene.asks_device | scene.native_fades).any():
         return one
     waits = find_waits(scene)
     alone = not waits.all and not waits.murky.any()
     suspects = scene.live if alone else (waits.waited | waits.presumed) & ~waits.blocked
     # A rank that was not accused because this line may be Work.wait() is worth the question too.
     unclear = scene.asks_lock & ~scene.progress_read & ~waits.blocked
-    ranks = scene.ranks[scene.asks_lock & (suspects | unclear)]
+    unclear |= may_wait_for_device(scene) & ~waits.blocked
+    ranks = scene.ranks[scene.asks_lock & suspects | unclear | scene.native_fades & scene.live]
     return tuple(sorted({*one, *(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid)}))
 
 
@@ -156,12 +159,19 @@ def _undecided(scene: Scene, waits: Waits) -> Verdict:
     blind = sorted({rank for wait in waits.all for rank in wait.blind})
     silent = sorted({int(rank) for rank in scene.ranks[waits.murky]})
     waiting = waiting_words(waits.all, it="")
+    may_wait = scene.live & (
+        (scene.kind == Kind.DEVICE_SYNC) & ~scene.progress_read | may_wait_for_device(scene)
+    )
     if blind:
-        text = f"{waiting}; {ranks_words(blind)} could not be read, so who is missing is not known"
+        text = f"{waiting}; {_blind_words(scene, blind)}, so who is missing is not known"
     elif waits.all:
         text = f"{waiting}; who is missing is not known: not every recorder could be read"
     elif silent:
         text = f"{ranks_words(silent)} are inside torch.distributed, and no recorder tells in which operation"
+    elif may_wait.any():
+        ranks = [int(rank) for rank in scene.ranks[may_wait]]
+        what = "its device" if len(ranks) == 1 else "their devices"
+        text = f"{ranks_words(ranks)} may wait for {what}, and no recorder tells in which operation"
     elif not scene.live.any():
         text = "no rank process is known"
     elif not scene.snapshot.samples:
@@ -173,6 +183,15 @@ def _undecided(scene: Scene, waits: Waits) -> Verdict:
         Status.UNDECIDED, None, Proof.TIME, 0.3, text + _unread_words(scene, unread), (), _waiting(scene, waits, set()),
         unread, tuple(evidence), advise(None, ()),
     )  # fmt: skip
+
+
+def _blind_words(scene: Scene, blind: list[int]) -> str:
+    """Those that were seen, and whose line does not tell whether they wait, are not called unread."""
+    seen = [rank for rank in blind if scene.rank_process(rank).doing.kind is not Kind.UNREAD]
+    unread = [rank for rank in blind if rank not in seen]
+    parts = [f"{ranks_words(unread)} could not be read"] if unread else []
+    parts += [f"{ranks_words(seen)} may wait as well"] if seen else []
+    return " and ".join(parts)
 
 
 def _waiting(scene: Scene, waits: Waits, named: set[int]) -> tuple[Waiting, ...]:
@@ -194,6 +213,9 @@ def _unread(scene: Scene) -> tuple[Unread, ...]:
             reason = scene.rank_process(int(rank)).sighting.unread or "its stack was empty"
             by_reason.setdefault(reason, []).append(int(rank))
         said += [Unread(tuple(ranks), reason) for reason, ranks in by_reason.items()]
+    absent = unheard(scene)
+    if absent.any() and not every_node_is_heard(scene):
+        said.append(Unread(tuple(int(rank) for rank in scene.ranks[absent]), NO_PROCESS))
     return tuple(sorted(said, key=lambda item: (item.ranks, item.reason)))
 
 

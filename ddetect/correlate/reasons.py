@@ -5,7 +5,6 @@ Never here: other ranks. Whether anybody waits for this one was decided before.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from ddetect.correlate.classify import classify_thread
@@ -126,7 +125,7 @@ def sight_lines(seen: Seen) -> tuple[str, ...]:
         part for part in (thread.wchan, (thread.syscall + " " + thread.target).strip()) if part
     )
     state = thread.state or seen.sighting.state or "?"
-    if not math.isnan(seen.gpu_busy):
+    if seen.gpu_busy >= 0:
         state += f", GPU {seen.gpu_busy:.0f} % busy"
     return (f"{name}: state {state}{f' ({kernel})' if kernel else ''}: {format_stack(thread.stack)}",)
 

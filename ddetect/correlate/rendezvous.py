@@ -9,7 +9,7 @@ import numpy as np
 
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.scene import Bools, Scene
-from ddetect.correlate.wait import ELSEWHERE, Wait, numbers
+from ddetect.correlate.wait import ELSEWHERE, Wait, every_node_is_heard, numbers, unheard
 from ddetect.model import UNKNOWN, Phase
 
 
@@ -17,7 +17,7 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     """Ranks that make a process group wait for those that do not come."""
     by_stack = (scene.kind == Kind.RENDEZVOUS) & scene.live
     starting = scene.live & (scene.phase == Phase.STARTING) & ~by_stack
-    absent = ~scene.live & ~scene.gone & ~scene.said_unread & (scene.ranks < scene.world)
+    absent = unheard(scene)
     joining = ((scene.phase == Phase.JOINING) | by_stack) & scene.live & ~scene.stopped
     if not joining.any():
         return []
@@ -27,7 +27,7 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     ]
     host_held |= joining
     ranks = numbers(scene.ranks[joining])
-    if new_group and not (starting | absent).any():
+    if new_group and not starting.any():
         talks = np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P))
         missing = outside & ((scene.kind != Kind.UNREAD) | np.isin(scene.phase, ELSEWHERE))
         # Who is in a collective is held there: an edge all the same, so that a cycle can show.
@@ -37,11 +37,11 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
                 "new_group",
                 ranks,
                 (),
-                numbers(scene.ranks[missing | absent]),
-                numbers(scene.ranks[outside & ~missing]),
+                numbers(scene.ranks[missing]),
+                numbers(scene.ranks[outside & ~missing | absent]),
             )
         ]
-    late = starting | absent | scene.stopped & outside
+    late = starting | scene.stopped & outside
     late |= (
         outside
         & (scene.phase == UNKNOWN)
@@ -49,6 +49,10 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     )
     left = scene.gone & (scene.ranks < scene.world)
     blind = outside & ~late & (scene.phase == UNKNOWN) & (scene.kind == Kind.UNREAD)
+    # Who is seen to be late is named alone. Else who has no process, if it can only be because nobody started it.
+    if not (late | left).any() and every_node_is_heard(scene):
+        late |= absent
+    blind |= absent & ~late
     return [
         Wait(
             "init_process_group",

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ddetect.correlate.classify import UNREAD, Doing, classify
-from ddetect.correlate.collectives import Standing, distinct, standings
-from ddetect.correlate.kinds import Kind
+from ddetect.correlate.collectives import HOST_BACKENDS, Standing, distinct, standings
+from ddetect.correlate.kinds import COMMUNICATING, Kind, Posture
 from ddetect.correlate.signatures import Signatures
 from ddetect.model import UNKNOWN, Floats, Gone, Ints, Phase, Role, Sighting, Snapshot
 
@@ -109,6 +109,10 @@ class Scene:
         kind = np.zeros(len(self.ranks), np.int64)
         posture = np.zeros(len(self.ranks), np.int64)
         asks = np.zeros(len(self.ranks), bool)
+        self.asks_device: Bools = np.zeros(
+            len(self.ranks), bool
+        )  # busy at the user's line: `.item()`, or not
+        self.has_native: Bools = np.zeros(len(self.ranks), bool)  # the look that tells has a native stack
         self.steady: Bools = np.ones(len(self.ranks), bool)  # the same kind in every look that could be read
         self._source: Ints = np.full(len(self.ranks), UNKNOWN)  # which sample tells
         for number, (sample, rows) in enumerate(zip(self.snapshot.samples, self._looks, strict=True)):
@@ -119,14 +123,26 @@ class Scene:
             which = sample.sighting[rows[here]]
             readable = np.array([doing.kind is not Kind.UNREAD for doing in doings], bool)
             newer = readable[which] | (self._source[here] == UNKNOWN) | (kind[here] == Kind.UNREAD)
+            native = np.array([doing.lock is not None for doing in doings], bool)
+            for i in np.flatnonzero(newer & self.has_native[here] & ~native[which]):
+                newer[i] = not self._is_at_the_same(int(here[i]), doings[int(which[i])])
             at, which = here[newer], which[newer]
             kinds = np.array([doing.kind for doing in doings], np.int64)[which]
             self.steady[at] &= (kind[at] == Kind.UNREAD) | (kind[at] == kinds)
             kind[at] = kinds
             posture[at] = np.array([doing.posture for doing in doings], np.int64)[which]
             asks[at] = np.array([doing.waits_on_user_line for doing in doings], bool)[which]
+            self.asks_device[at] = np.array([doing.may_wait_for_device for doing in doings], bool)[which]
+            self.has_native[at] = native[which]
             self._source[at] = number
         return kind, posture, asks
+
+    def _is_at_the_same(self, at: int, doing: Doing) -> bool:
+        """The functions of the look that has a native stack, and how it sits: then that look still tells."""
+        sample = self.snapshot.samples[int(self._source[at])]
+        row = self._looks[int(self._source[at])][at]
+        told = self.doing(sample.sightings[int(sample.sighting[row])], Role.RANK)
+        return told.posture is doing.posture and _functions(told) == _functions(doing)
 
     def doing(self, sighting: Sighting, role: Role) -> Doing:
         """What a process does, by one look at it."""
@@ -157,6 +173,26 @@ class Scene:
     def progress_read(self) -> Bools:
         """Ranks whose recorder was read."""
         return np.isin(self.ranks, self.snapshot.progress.rank)
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        """Whether the job computes on GPUs: one of its ranks has one, a group is of a backend for them, or a rank spins
+        inside a collective, as NCCL does (gloo sleeps there).
+        """
+        if any(group.backend not in HOST_BACKENDS for group in self.snapshot.groups):
+            return True
+        spins = np.isin(self.kind, tuple(COMMUNICATING)) & (self.posture == Posture.BUSY) & self.steady
+        return bool(spins.any()) or any(
+            not np.isnan(sample.gpu_busy[sample.role == Role.RANK]).all()
+            for sample in self.snapshot.samples
+            if (sample.role == Role.RANK).any()
+        )
+
+    @cached_property
+    def native_fades(self) -> Bools:
+        """Ranks whose native stack is only in the oldest look that is kept: the next look pushes it out."""
+        full = len(self.snapshot.samples) >= max(2, self.snapshot.settings.samples)
+        return np.asarray(self.has_native & (self._source == 0) & full)
 
     @cached_property
     def live(self) -> Bools:
@@ -246,3 +282,9 @@ class Scene:
         ended = {gone.pid for gone in self.snapshot.gone if gone.rank == rank}
         seen = [self._seen(len(self.snapshot.samples) - 1, int(row)) for row in rows]
         return [one for one in seen if one.pid not in ended and one.sighting.state not in ("gone", "Z")]
+
+
+def _functions(doing: Doing) -> tuple[tuple[str, str], ...]:
+    """The functions of a thread without their lines: a loop shows another line in each look."""
+    stack = doing.thread.stack if doing.thread is not None else ()
+    return tuple((frame.function, frame.file) for frame in stack)

@@ -66,22 +66,63 @@ def minds_own_business(scene: Scene) -> Bools:
     )
 
 
+_OF_ITS_OWN = (
+    Posture.ASLEEP, Posture.FILE, Posture.TERMINAL, Posture.DISK, Posture.SOCKET, Posture.PIPE, Posture.CHILD,
+)  # fmt: skip
+
+
+def plainly_elsewhere(scene: Scene) -> Bools:
+    """Ranks of which it is certain that no device keeps them: by their stack, by the kernel, by their native stack."""
+    code = np.isin(scene.kind, (Kind.USER, Kind.OPTIMIZER))
+    own = np.isin(scene.kind, tuple(OWN_BUSINESS)) | np.isin(scene.phase, ELSEWHERE)
+    own |= code & (np.isin(scene.posture, _OF_ITS_OWN) | scene.has_native)
+    return np.asarray(own & scene.live | scene.stopped | scene.gone)
+
+
+def may_wait_for_device(scene: Scene) -> Bools:
+    """Ranks at a busy line of the user's that may be `.item()`: on GPUs, or while another rank is plainly elsewhere.
+
+    Where no GPU is and everybody else is in a collective, a busy rank is what it looks like.
+    """
+    vague = scene.asks_device & scene.live & ~scene.progress_read & ~np.isin(scene.phase, ELSEWHERE)
+    if scene.world == 1 or not vague.any() or not (scene.on_gpu or plainly_elsewhere(scene).any()):
+        return np.zeros(len(scene.ranks), bool)
+    return vague
+
+
 def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
     """Split ranks with unread recorders into those that are elsewhere by their own sighting and the blind ones."""
     at = np.array([scene.position(int(rank)) for rank in ranks], np.int64)
     known = at >= 0
+    strangers = ranks[~known]
     at, ranks = at[known], ranks[known]
     kind, phase = scene.kind[at], scene.phase[at]
     talks = np.isin(kind, (Kind.COLLECTIVE, Kind.P2P, Kind.BACKWARD, Kind.DEVICE_SYNC)) | np.isin(
         phase, IN_COMMUNICATION
     )
-    never = ~scene.live[at] & ~scene.gone[at] & ~scene.said_unread[at]
-    elsewhere = scene.gone[at] | scene.stopped[at] | never
-    elsewhere |= (kind != Kind.UNREAD) & ~talks & ~scene.asks_lock[at]
+    # A rank that nobody has seen is no absentee: the operation is of a group that exists, so its process does too.
+    elsewhere = scene.gone[at] | scene.stopped[at]
+    # On a host backend a page tells that the rank is in no call; a device's work is in no phase.
+    vague = may_wait_for_device(scene)[at] & (scene.on_gpu | (phase == UNKNOWN))
+    elsewhere |= (kind != Kind.UNREAD) & ~talks & ~scene.asks_lock[at] & ~vague
     elsewhere |= (kind != Kind.UNREAD) & scene.asks_lock[at] & (phase != UNKNOWN) & ~talks
     elsewhere |= (kind == Kind.UNREAD) & np.isin(phase, ELSEWHERE)
     elsewhere |= (kind == Kind.UNREAD) & (scene.posture[at] == Posture.DISK)
-    return ranks[elsewhere], ranks[~elsewhere & ~talks]
+    return ranks[elsewhere], np.concatenate([ranks[~elsewhere & ~talks], strangers])
+
+
+def unheard(scene: Scene) -> Bools:
+    """Ranks that must exist and of which there is nothing: no process, no departure, no word why."""
+    return np.asarray(~scene.live & ~scene.gone & ~scene.said_unread & (scene.ranks < scene.world))
+
+
+def every_node_is_heard(scene: Scene) -> bool:
+    """Whether the nodes that are heard should have all ranks of the world: then who has no process was not started."""
+    roster = scene.snapshot.roster
+    if not len(roster) or (roster.local_world == UNKNOWN).any():
+        return False
+    sizes = {int(node): int(size) for node, size in zip(roster.node, roster.local_world, strict=True)}
+    return sum(sizes.values()) >= scene.world
 
 
 def numbers(ranks: Ints) -> tuple[int, ...]:

@@ -6,6 +6,8 @@ does not keep. Leaves: a Digest. Never here: sockets, pickle, files; and pg_stat
 which do not hold.
 
 Completion: on gloo `state` is "scheduled" for ever and only `retired` tells; elsewhere `state` does.
+Generations: the ring outlives destroy_process_group, and after another init_process_group torch gives out the same
+names again; `pg_id` counts on. Of one name only the newest is told.
 """
 
 from __future__ import annotations
@@ -118,11 +120,20 @@ def digest(
 
 
 def _by_group(entries: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
+    """The entries of each group that there is now: of a name that was given twice, those of the newer group."""
     found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    newest: dict[tuple[str, str], int] = {}
+    rows = []
     for entry in entries:
         name, desc = (str(part) for part in entry["process_group"][:2])
         backend = str(entry["profiling_name"]).partition(":")[0]
-        found.setdefault((backend, name, desc), []).append(entry)
+        # Without a name (TORCH_DISTRIBUTED_DEBUG=DETAIL) groups cannot be told from generations of one.
+        generation = int(entry.get("pg_id", 0)) if name else 0
+        newest[backend, name] = max(generation, newest.get((backend, name), generation))
+        rows.append((backend, name, desc, generation, entry))
+    for backend, name, desc, generation, entry in rows:
+        if generation == newest[backend, name]:
+            found.setdefault((backend, name, desc), []).append(entry)
     return found
 
 

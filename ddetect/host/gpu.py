@@ -1,13 +1,17 @@
-"""GPUs through NVML, where there are any.
+"""GPUs through NVML, where there are any, and who has one open.
 
-Enters: nothing. Leaves: one Gpu per device, or none and a reason. A host without NVIDIA's library is normal
+Enters: nothing, or a pid. Leaves: one Gpu per device, or none and a reason. A host without NVIDIA's library is normal
 and says nothing on its own.
 Never here: CUDA, which would open a context on the device.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
+
+_DEVICE_FILE = re.compile(r"/dev/(nvidia\d+|kfd)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,22 @@ def busy_by_pid(gpus: Gpus) -> dict[int, float]:
             if gpu.busy_percent >= 0:
                 found[pid] = max(found.get(pid, 0.0), float(gpu.busy_percent))
     return found
+
+
+def has_gpu_open(pid: int, proc: str = "/proc") -> bool:
+    """Whether a process holds a GPU's device file: NVML may be missing, or know it by another pid than we do."""
+    folder = f"{proc}/{pid}/fd"
+    try:
+        return any(_DEVICE_FILE.match(_target(f"{folder}/{name}")) for name in os.listdir(folder))
+    except OSError:
+        return False  # gone, or not ours to read
+
+
+def _target(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""  # closed since it was listed
 
 
 def read_gpus() -> Gpus:

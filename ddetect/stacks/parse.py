@@ -54,10 +54,11 @@ def _pyspy_thread(row: dict[str, Any], pid: int) -> Seen:
         # Only a native frame has the library it lives in as its module.
         if frame.get("module") is None:
             python.append(Frame(bare(symbol), str(frame["filename"]), int(frame["line"])))
-        elif not symbol.startswith(
-            "0x"
-        ):  # an address without a name differs from rank to rank and says nothing
+        elif not symbol.startswith("0x"):
             native.append(symbol)
+        elif (library := _DEVICE_LIBRARY.search(str(frame["module"]))) and library[0] not in native[-1:]:
+            native.append(library[0])
+        # Any other address without a name differs from rank to rank and says nothing.
     return Seen(
         tid,
         Thread(
@@ -71,6 +72,9 @@ def _pyspy_thread(row: dict[str, Any], pid: int) -> Seen:
         parse_call(row["frames"]),
     )
 
+
+_DEVICE_LIBRARY = re.compile(r"lib(cuda|cudart|amdhip64|hsa-runtime64)\.so")
+"""A GPU's driver and runtime have no names for most of their functions: the library stands for them."""
 
 _PYSTACK_THREAD = re.compile(r"Traceback for thread (\d+) \((.*?)\) \[(.*?)\] \(most recent call last\):")
 _PYSTACK_FRAME = re.compile(r'\s*\(Python\) File "(.*)", line (\d+), in (.+)$')

@@ -10,7 +10,8 @@ from ddetect.correlate.kinds import Kind
 from ddetect.correlate.motion import moved
 from ddetect.correlate.phrases import each_of
 from ddetect.correlate.reasons import Reason, explain
-from ddetect.correlate.scene import Scene
+from ddetect.correlate.scene import Bools, Scene
+from ddetect.correlate.wait import may_wait_for_device, plainly_elsewhere
 from ddetect.correlate.waits import Waits
 from ddetect.model import UNKNOWN, Cause, Phase, Proof, Status
 
@@ -24,14 +25,16 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
     still = (
         ~(scene.activity_age_s < scene.snapshot.settings.floor_s) & scene.live & (scene.phase != Phase.PAUSED)
     )
+    still &= ~_may_wait(scene)
     by_cause: dict[Cause, list[tuple[int, Reason]]] = {}
     for rank in scene.ranks[np.flatnonzero(still)[:MOST_EXPLAINED]]:
-        if _is_done(scene, int(rank)) or _may_wait(scene, int(rank)):
+        if _is_done(scene, int(rank)):
             continue
         reason = explain(scene, int(rank))
         if reason.cause is not None:
             by_cause.setdefault(reason.cause, []).append((int(rank), reason))
-    return [_finding(scene, cause, named) for cause, named in by_cause.items()]
+    plain = plainly_elsewhere(scene)
+    return [_finding(scene, cause, named, plain) for cause, named in by_cause.items()]
 
 
 def _is_done(scene: Scene, rank: int) -> bool:
@@ -40,18 +43,18 @@ def _is_done(scene: Scene, rank: int) -> bool:
     return scene.phase_of(rank) is Phase.LEAVING and not in_teardown
 
 
-def _may_wait(scene: Scene, rank: int) -> bool:
-    """No recorder tells whether a collective holds it: DDP's in backward, Work.wait() at a line of the user's. It may
-    well be a victim.
+def _may_wait(scene: Scene) -> Bools:
+    """No recorder tells whether a collective holds them: DDP's in backward, one on the device, Work.wait() or `.item()`
+    at a line of the user's. They may well be victims.
     """
-    at = scene.position(rank)
-    if scene.world == 1 or scene.progress_read[at]:
-        return False
-    in_backward = scene.rank_process(rank).doing.kind is Kind.BACKWARD
-    return bool(in_backward or (scene.asks_lock[at] and scene.phase[at] == UNKNOWN))
+    if scene.world == 1:
+        return np.zeros(len(scene.ranks), bool)
+    inside = np.isin(scene.kind, (Kind.BACKWARD, Kind.DEVICE_SYNC))
+    handle = scene.asks_lock & (scene.phase == UNKNOWN)
+    return np.asarray((inside | handle | may_wait_for_device(scene)) & ~scene.progress_read)
 
 
-def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:
+def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]], plain: Bools) -> Finding:
     ranks = [rank for rank, _ in named]
     motion = moved(scene.snapshot, ranks)
     # Everybody ends one day: who leaves while nobody waits for it contradicts nothing; only time tells if it hangs.
@@ -66,10 +69,12 @@ def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Fin
     by_words: dict[str, list[int]] = {}
     for rank, reason in named:
         by_words.setdefault(reason.doing, []).append(rank)
+    # A few that certainly mind their own business say more than many of which that is only likely.
+    certain = all(plain[scene.position(rank)] for rank in ranks)
     says = "; ".join(each_of(group, doing) for doing, group in list(by_words.items())[:2])
     return Finding(
         Precedence.ALONE, Status.HANG, cause, Proof.STRUCTURAL if structural else Proof.TIME,
         confidence.times(confidence.ALONE, *factors), says,
         tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(evidence),
-        1e9 * structural + 1e6 * (not motion) + len(ranks),
+        1e9 * structural + 1e6 * (not motion) + 1e4 * certain + len(ranks),
     )  # fmt: skip

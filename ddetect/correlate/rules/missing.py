@@ -38,7 +38,7 @@ def _reason(scene: Scene, rank: int, held: tuple[Wait, ...]) -> Reason:
     joins = any(wait.on == "init_process_group" for wait in held)
     position = scene.position(rank)
     if joins and (position < 0 or not scene.live[position]):
-        return Reason(Cause.RENDEZVOUS, "has no process: it was never started, or nobody watches its node")
+        return Reason(Cause.RENDEZVOUS, "has no process on any node: it was never started")
     reason = explain(scene, rank)
     if joins and reason.cause is not Cause.PROCESS_STOPPED:
         where = user_line(scene, rank)

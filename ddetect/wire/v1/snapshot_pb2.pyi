@@ -65,20 +65,22 @@ class Sighting(_message.Message):
     def __init__(self, state: _Optional[str] = ..., threads: _Optional[_Iterable[_Union[Thread, _Mapping]]] = ..., dumper: _Optional[str] = ..., unread: _Optional[str] = ..., raised: _Optional[_Union[Raised, _Mapping]] = ...) -> None: ...
 
 class Roster(_message.Message):
-    __slots__ = ("rank", "lane", "node", "pid", "start_ticks", "nodes")
+    __slots__ = ("rank", "lane", "node", "pid", "start_ticks", "nodes", "local_world")
     RANK_FIELD_NUMBER: _ClassVar[int]
     LANE_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     START_TICKS_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_WORLD_FIELD_NUMBER: _ClassVar[int]
     rank: _containers.RepeatedScalarFieldContainer[int]
     lane: _containers.RepeatedScalarFieldContainer[int]
     node: _containers.RepeatedScalarFieldContainer[int]
     pid: _containers.RepeatedScalarFieldContainer[int]
     start_ticks: _containers.RepeatedScalarFieldContainer[int]
     nodes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, rank: _Optional[_Iterable[int]] = ..., lane: _Optional[_Iterable[int]] = ..., node: _Optional[_Iterable[int]] = ..., pid: _Optional[_Iterable[int]] = ..., start_ticks: _Optional[_Iterable[int]] = ..., nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+    local_world: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, rank: _Optional[_Iterable[int]] = ..., lane: _Optional[_Iterable[int]] = ..., node: _Optional[_Iterable[int]] = ..., pid: _Optional[_Iterable[int]] = ..., start_ticks: _Optional[_Iterable[int]] = ..., nodes: _Optional[_Iterable[str]] = ..., local_world: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Beats(_message.Message):
     __slots__ = ("step", "step_age_s", "batch", "calls", "collectives", "activity_age_s", "phase", "phase_age_s", "tick_age_s", "state", "cpu_s", "io_bytes", "has_page")

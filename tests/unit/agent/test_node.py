@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from ddetect_probe import page as layout
 
-from ddetect.agent.discover import EnvironmentScan
+from ddetect.agent.discover import EnvironmentScan, local_world_of
 from ddetect.agent.node import Node
 from ddetect.host.proc import read_stat, read_tasks
 from ddetect.messages import EndRanks, Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
-from ddetect.model import Departure, Frame, Gone, P2PKind, Phase, Raised, Role, Sighting
+from ddetect.model import UNKNOWN, Departure, Frame, Gone, P2PKind, Phase, Raised, Role, Sighting
 from tests.unit.agent.processes import finish, make_run_dir, rank_like
 from tests.unit.stacks.targets import running, until
 
@@ -85,6 +85,36 @@ def test_roster_is_said_once_and_again_when_a_rank_comes(run_dir: str) -> None:
         second.roster.pid.tolist(),
     )
     assert (first.version + 1, 4, ("node-0",)) == (second.version, second.world_size, second.roster.nodes)
+
+
+def test_roster_says_how_many_ranks_the_node_should_have(
+    run_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the environment the rank was started with: four ranks that meet on this host are all on this host."""
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    with watching(run_dir) as node, rank_like(run_dir, 1):
+        said = _roster(node)
+
+    assert said is not None
+    assert said.roster.local_world.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("environ", "local_world"),
+    [
+        ({"LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1"}, 4),
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "2", "MASTER_ADDR": "node-0"}, 2),
+        ({"MASTER_ADDR": "localhost"}, 8),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_NODES": "1"}, 8),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_NODES": "2"}, UNKNOWN),
+        ({"MASTER_ADDR": "node-0"}, UNKNOWN),
+        ({}, UNKNOWN),
+    ],
+)
+def test_local_world_is_what_the_launcher_said(environ: dict[str, str], local_world: int) -> None:
+    """Its own words first; a meeting on loopback means one host; else nobody knows."""
+    assert local_world_of(environ, 8) == local_world
 
 
 def test_beat_says_what_the_page_says(run_dir: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.model import (
+    UNKNOWN,
     Cause,
     Frame,
     Group,
@@ -419,3 +420,5 @@ def test_gpu_of_the_culprit_is_in_the_evidence():
 
     assert any("rank 2" in line and "GPU 0 % busy" in line for line in verdict.evidence)
     assert not any("GPU" in line for line in judge(stuck).evidence)
+    untold = replace(sample, gpu_busy=np.full(len(sample), UNKNOWN))
+    assert not any("GPU" in line for line in judge(replace(stuck, samples=(untold,))).evidence)

@@ -284,8 +284,10 @@ def test_rank_before_init_process_group_never_joined(late):
 
 
 def test_rank_without_a_process_never_joined():
-    """World size 4, three processes: the fourth is named though there is nothing to look at."""
-    verdict = judge(scene(world=4, joining=[0, 1, 2]))
+    """A node that should have four ranks has three: the fourth is named though there is nothing to look at."""
+    snapshot = scene(world=4, joining=[0, 1, 2])
+
+    verdict = judge(replace(snapshot, roster=replace(snapshot.roster, local_world=np.full(3, 4))))
 
     assert (verdict.cause, verdict.culprit_ranks) == (Cause.RENDEZVOUS, (3,))
     assert verdict.culprits[0].pid is None

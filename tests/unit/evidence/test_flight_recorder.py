@@ -126,6 +126,44 @@ def test_two_groups_number_their_operations_apart() -> None:
     assert {WORLD: (2, 0), second: (1, 1)} == {g.group: (g.enqueued, g.oldest_open) for g in told.groups}
 
 
+def test_group_made_again_under_its_old_name_does_not_inherit_the_old_ones_operations() -> None:
+    """destroy_process_group and init_process_group: the ring survives, the name is "0" again, `pg_id` counts on."""
+    before = [entry(n, "gloo:broadcast", n + 1, retired=True) for n in range(40)]
+    after = [entry(40 + n, "gloo:all_reduce", n + 1, pg_id=2, retired=n < 19) for n in range(20)]
+
+    group = only(digest(dump(*before, *after), rank=0, groups=[WORLD]))
+
+    assert numbers(group) == (20, 0, 19, 20, 1)
+    assert {op.signature.op for op in group.ops} == {"all_reduce"}
+
+
+def test_group_made_again_under_another_description_is_told_once() -> None:
+    """A name is one group to the page, whatever the one before it was called."""
+    old = entry(0, "gloo:all_reduce", 1, retired=True, process_group=["1", "undefined"], pg_id=1)
+    new = entry(1, "gloo:all_reduce", 1, process_group=["1", "mesh_dp"], pg_id=3)
+    mesh = Group("gloo", "1", "mesh_dp", (0, 2))
+
+    group = only(digest(dump(old, new), rank=0, groups=[mesh]))
+
+    assert (group.group, group.oldest_open) == (mesh, 1)
+
+
+def test_generations_of_two_backends_are_counted_apart() -> None:
+    """gloo and NCCL number their groups each for itself."""
+    rows = [entry(0, "gloo:barrier", 1, retired=True, pg_id=0), entry(1, "nccl:all_reduce", 1, pg_id=5)]
+
+    told = digest(dump(*rows), rank=0, groups=[WORLD, NCCL])
+
+    assert {group.group.backend: group.enqueued for group in told.groups} == {"gloo": 1, "nccl": 1}
+
+
+def test_nameless_groups_are_not_taken_for_generations() -> None:
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL hides the names: what cannot be told apart is not thrown away."""
+    rows = [entry(n, "gloo:all_reduce", n + 1, process_group=["", ""], pg_id=n) for n in range(2)]
+
+    assert only(digest(dump(*rows), rank=0)).enqueued == 2
+
+
 def test_root_and_reduce_op_are_merged_in_from_the_page() -> None:
     """The recorder keeps neither; the page has them under the same group and number."""
     rows = [entry(0, "gloo:broadcast", 1), entry(1, "gloo:all_reduce", 2)]

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from ddetect.host.gpu import Gpu, Gpus, busy_by_pid, read_gpus
+from ddetect.host.gpu import Gpu, Gpus, busy_by_pid, has_gpu_open, read_gpus
 
 
 def test_host_without_nvml_says_why_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,3 +55,18 @@ def test_process_on_two_devices_is_as_busy_as_the_busier() -> None:
     )
 
     assert busy_by_pid(gpus) == {11: 80.0, 12: 80.0}
+
+
+@pytest.mark.parametrize(
+    ("target", "is_gpu"),
+    [("/dev/nvidia3", True), ("/dev/kfd", True), ("/dev/nvidiactl", False), ("/data/nvidia0", False)],
+)
+def test_process_that_holds_a_device_file_is_on_a_gpu(tmp_path: Path, target: str, is_gpu: bool) -> None:
+    """NVML need not know it; the control file alone is opened by who only counts devices."""
+    folder = tmp_path / "11" / "fd"
+    folder.mkdir(parents=True)
+    (folder / "0").symlink_to("/dev/null")
+    (folder / "7").symlink_to(target)
+
+    assert has_gpu_open(11, str(tmp_path)) is is_gpu
+    assert not has_gpu_open(12, str(tmp_path))

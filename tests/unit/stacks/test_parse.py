@@ -97,6 +97,20 @@ def test_native_frames_go_beside_the_python_stack() -> None:
     assert (thread.native, len(thread.stack)) == (("c10d::Reducer::finalize_backward",), 1)
 
 
+def test_driver_without_names_is_told_by_its_library() -> None:
+    """Inside libcuda there are only addresses; that the thread stands there tells enough, once."""
+    driver = [_frame(address, "", 0, "/usr/lib/libcuda.so.550.54") for address in ("0x7f00", "0x7f10")]
+    frames = [
+        *driver,
+        _frame("cudaStreamSynchronize", "", 0, "/t/libcudart.so.12"),
+        _frame("log", "/job/t.py", 9),
+    ]
+
+    thread = parse_pyspy(json.dumps([_thread(7, "MainThread", *frames)]), 7)[0].thread
+
+    assert thread.native == ("libcuda.so", "cudaStreamSynchronize")
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"pid": 7}]', "null"])
 def test_text_that_is_no_dump_is_a_value_error(text: str) -> None:
     """A dumper that prints something else is reported, not believed."""
