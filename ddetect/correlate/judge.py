@@ -150,7 +150,9 @@ def _undecided(scene: Scene, waits: Waits) -> Verdict:
     if blind:
         text = f"{waiting}; {ranks_words(blind)} could not be read, so who is missing is not known"
     elif waits.all:
-        text = f"{waiting}; who is missing is not known: not every recorder could be read"
+        unknown = "" if scene.progress_read[scene.live].all() else ": not every recorder could be read"
+        unsure = f"; {ranks_words(silent)} may be in it, or in another operation" if silent else ""
+        text = f"{waiting}; who is missing is not known{unknown}{unsure}"
     elif silent:
         text = f"{ranks_words(silent)} are inside torch.distributed, and no recorder tells in which operation"
     elif not scene.live.any():
