@@ -165,7 +165,9 @@ def _undecided(scene: Scene, waits: Waits) -> Verdict:
     if blind:
         text = f"{waiting}; {_blind_words(scene, blind)}, so who is missing is not known"
     elif waits.all:
-        text = f"{waiting}; who is missing is not known: not every recorder could be read"
+        unknown = "" if scene.progress_read[scene.live].all() else ": not every recorder could be read"
+        unsure = f"; {ranks_words(silent)} may be in it, or in another operation" if silent else ""
+        text = f"{waiting}; who is missing is not known{unknown}{unsure}"
     elif silent:
         text = f"{ranks_words(silent)} are inside torch.distributed, and no recorder tells in which operation"
     elif may_wait.any():

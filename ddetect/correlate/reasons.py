@@ -276,6 +276,12 @@ def _with(reason: Reason, doing: str, more: tuple[str, ...]) -> Reason:
     )
 
 
+_WORKS = frozenset(
+    {Posture.BUSY, Posture.ASLEEP, Posture.DISK, Posture.TERMINAL, Posture.PIPE, Posture.CHILD}
+)
+"""Inside torch.distributed: it does something of its own there, like pickling an object."""
+
+
 def _by_kind(seen: Seen) -> Reason:
     kind, posture = seen.doing.kind, seen.doing.posture
     if kind is Kind.DEBUGGER:
@@ -302,6 +308,9 @@ def _by_kind(seen: Seen) -> Reason:
         return _reason(seen, Cause.DEVICE_STUCK, "waits for its device", clear=False)
     if kind in (Kind.COLLECTIVE, Kind.P2P):
         inside = seen.doing.op or "torch.distributed"
+        if posture in _WORKS:
+            doing = f"{_verb(seen)} inside {inside}, before the operation begins,"
+            return _reason(seen, Cause.USER_CODE, doing, clear=False)
         return _reason(seen, None, f"is inside {inside}, which its recorder does not show")
     if kind is Kind.UNREAD:
         return _reason(seen, None, f"could not be read ({seen.sighting.unread or 'no stack was taken'})")

@@ -56,6 +56,7 @@ class Scene:
     def __init__(self, snapshot: Snapshot, signatures: Signatures) -> None:
         self.snapshot = snapshot
         self.signatures = signatures
+        self._doings: dict[tuple[int, Role], tuple[Sighting, Doing]] = {}
         roster, beats = snapshot.roster, snapshot.beats
         parts = [roster.rank, snapshot.progress.rank, snapshot.p2p.rank]
         parts += [np.array([gone.rank for gone in snapshot.gone if gone.role is Role.RANK], np.int64)]
@@ -145,8 +146,22 @@ class Scene:
         return told.posture is doing.posture and _functions(told) == _functions(doing)
 
     def doing(self, sighting: Sighting, role: Role) -> Doing:
-        """What a process does, by one look at it."""
-        return classify(sighting, self.signatures, role)
+        """What a process does, by one look at it. Found out once per sighting."""
+        known = self._doings.get((id(sighting), role))
+        if known is None:  # the sighting is kept, so that its id stays its own
+            known = self._doings[id(sighting), role] = (sighting, classify(sighting, self.signatures, role))
+        return known[1]
+
+    @cached_property
+    def _rows_of(self) -> tuple[dict[tuple[int, int], list[int]], ...]:
+        """Per look the rows of each rank and pid (pids repeat across nodes): asked per rank, so never searched."""
+        looks = []
+        for look in self.snapshot.samples:
+            rows: dict[tuple[int, int], list[int]] = {}
+            for row, key in enumerate(zip(look.rank.tolist(), look.pid.tolist(), strict=True)):
+                rows.setdefault(key, []).append(row)
+            looks.append(rows)
+        return tuple(looks)
 
     # ------------------------------------------------------------ asking
 
@@ -263,10 +278,9 @@ class Scene:
         role = Role(int(sample.role[row]))
         sighting = sample.sightings[int(sample.sighting[row])]
         states = []
-        for look in self.snapshot.samples:
-            for at in np.flatnonzero(look.pid == pid):
-                if look.rank[at] == sample.rank[row]:
-                    states.append(look.sightings[int(look.sighting[at])].state)
+        for look, rows in zip(self.snapshot.samples, self._rows_of, strict=True):
+            for at in rows.get((int(sample.rank[row]), pid), ()):
+                states.append(look.sightings[int(look.sighting[at])].state)
         return Seen(
             int(sample.rank[row]), role, int(sample.index[row]), pid, sighting, self.doing(sighting, role),
             "".join(state for state in states if len(state) == 1), int(sample.fetching[row]),

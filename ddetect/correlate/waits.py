@@ -18,6 +18,7 @@ from ddetect.correlate.collectives import Standing, calls_at, op_name
 from ddetect.correlate.graph import components
 from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.point_to_point import point_to_point_waits
+from ddetect.correlate.posted import table_full
 from ddetect.correlate.rendezvous import rendezvous_waits
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.correlate.wait import (
@@ -64,11 +65,12 @@ def find_waits(scene: Scene) -> Waits:
     found: list[Wait] = []
     for standing, waiters in _blocked_members(scene, in_call, host_held):
         found += _collective_waits(scene, standing, waiters)
+    recorded = bool(found)
     found += point_to_point_waits(scene, host_held)
     found += rendezvous_waits(scene, host_held)
     talking = (np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P)) | idle_in_backward(scene)) & scene.live
     murky = talking & ~host_held
-    if murky.any() and not found:
+    if murky.any() and not recorded:
         found += _waits_from_stacks(scene, murky, host_held)
         murky = talking & ~host_held
     elif murky.any():
@@ -80,7 +82,7 @@ def find_waits(scene: Scene) -> Waits:
             for op, ranks in _by_op(scene, held).items()
         ]
         murky = talking & ~host_held
-    return _graph(scene, found, host_held, murky)
+    return _graph(scene, found, host_held, murky & ~_works_before_entering(scene, found, murky))
 
 
 # ---------------------------------------------------------------- who is blocked
@@ -133,7 +135,7 @@ def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tup
         if len(at):
             blocked.append((standing, at))
     several = np.flatnonzero(times_open > 1)
-    chosen = {int(i): _group_in_stack(scene, int(scene.ranks[i]), blocked, int(i)) for i in several}
+    chosen = _groups_in_stacks(scene, blocked, several)
     result = []
     for standing, at in blocked:
         if standing.on_device:
@@ -149,18 +151,29 @@ def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tup
     return result
 
 
-def _group_in_stack(scene: Scene, rank: int, blocked: list[tuple[Standing, Ints]], at: int) -> Group | None:
+def _groups_in_stacks(
+    scene: Scene, blocked: list[tuple[Standing, Ints]], several: Ints
+) -> dict[int, Group | None]:
     """With operations open in several gloo groups, the one whose operation the stack names; None if it does not."""
-    op = scene.rank_process(rank).doing.op
-    fitting = []
-    for standing, members in blocked:
-        if at not in members or standing.on_device:
+    fitting: dict[int, list[Group]] = {int(i): [] for i in several}
+    ops = {i: scene.rank_process(int(scene.ranks[i])).doing.op for i in fitting}
+    asked = np.zeros(len(scene.ranks), bool)
+    asked[several] = True
+    for standing, members in blocked if fitting else ():
+        if standing.on_device:
             continue
-        seq = int(standing.oldest_open[np.searchsorted(standing.members, rank)])
-        calls = calls_at(scene.snapshot, standing, seq)
-        if any(rank in call.ranks and op_name(call.signature) == op for call in calls):
-            fitting.append(standing.group)
-    return fitting[0] if len(fitting) == 1 else None
+        here = members[asked[members]]
+        seqs = standing.oldest_open[np.searchsorted(standing.members, scene.ranks[here])]
+        for seq in np.unique(seqs):
+            at = here[seqs == seq]
+            names: dict[int, set[str]] = {}
+            for call in calls_at(scene.snapshot, standing, int(seq)):
+                for i in at[np.isin(scene.ranks[at], call.ranks)]:
+                    names.setdefault(int(i), set()).add(op_name(call.signature))
+            for i, said in names.items():
+                if ops[i] in said:
+                    fitting[i].append(standing.group)
+    return {i: groups[0] if len(groups) == 1 else None for i, groups in fitting.items()}
 
 
 # ---------------------------------------------------------------- operations
@@ -221,6 +234,23 @@ def _waits_from_stacks(scene: Scene, murky: Bools, host_held: Bools) -> list[Wai
     ]
 
 
+def _works_before_entering(scene: Scene, waits: list[Wait], murky: Bools) -> Bools:
+    """Ranks inside torch.distributed that all evidence shows in no operation: they pickle, or convert, on their own.
+
+    Their recorder and their page were read, and others certainly wait for them. One that seems to wait there is only
+    believed to be on its own if it is behind on gloo: so gloo is recorded here, and what it waits in would show.
+    """
+    suspects = murky & scene.progress_read & (scene.phase != UNKNOWN) & ~table_full(scene)
+    behind, behind_on_host = np.zeros(len(scene.ranks), bool), np.zeros(len(scene.ranks), bool)
+    for wait in waits if suspects.any() else ():
+        if wait.standing is not None or (wait.p2p and not wait.doubtful and not wait.any_one):
+            _mark(scene, behind, wait.missing)
+        if wait.standing is not None and not wait.standing.on_device:
+            _mark(scene, behind_on_host, wait.missing)
+    works = ~np.isin(scene.posture, (Posture.FUTEX, Posture.POLL, Posture.SOCKET, Posture.UNKNOWN))
+    return np.asarray(suspects & (behind & works | behind_on_host & (scene.kind == Kind.COLLECTIVE)))
+
+
 def _by_op(scene: Scene, which: Bools) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for rank in scene.ranks[which]:
@@ -246,6 +276,7 @@ def _graph(scene: Scene, waits: list[Wait], host_held: Bools, murky: Bools) -> W
         for wait in waits:  # any one of several would do: they are named only when nobody else is
             if wait.any_one:
                 _mark(scene, waited, set(wait.missing))
+                _mark(scene, presumed, set(wait.presumed))
     return Waits(tuple(waits), host_held, waited, presumed, murky, _cycles(scene, waits, host_held))
 
 
@@ -261,7 +292,7 @@ def _cycles(scene: Scene, waits: list[Wait], host_held: Bools) -> tuple[tuple[in
     # Operations are nodes too (negative), so that two large groups do not make an edge per pair of ranks.
     edges: dict[int, set[int]] = {rank: set() for rank in targets}
     for number, wait in enumerate(waits, 1):
-        if wait.any_one and not set(wait.missing) <= held:
+        if wait.any_one and not set(wait.targets) <= held:
             continue
         rooted = wait.on in ROOTED and wait.root in wait.missing
         edges[-number] = targets & ({wait.root} if rooted else set(wait.missing))

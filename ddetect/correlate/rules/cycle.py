@@ -46,6 +46,7 @@ def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
         # From stacks alone it takes time: two ranks that exchange much with isend and recv look like this for a while.
         told = any(scene.phase[scene.position(rank)] != UNKNOWN for rank in ranks)
         told |= any(wait.standing is not None for wait in inside)
+        told &= not any(wait.p2p and wait.doubtful for wait in inside)  # what was posted before is not known
         doubt = confidence.DOUBTFUL if any(wait.doubtful for wait in inside) else 1.0
         found.append(
             Finding(

@@ -469,7 +469,7 @@ def died(
 
 
 def without_progress(snapshot: Snapshot, rank: int) -> Snapshot:
-    """The same, but this rank's recorder was not read."""
+    """The same, but this rank's recorder was not read: nor what it posted on its device."""
     keep, ops = snapshot.progress.rank != rank, snapshot.ops.rank != rank
     progress = Progress(
         **{name: getattr(snapshot.progress, name)[keep] for name in Progress.__dataclass_fields__}
@@ -479,8 +479,19 @@ def without_progress(snapshot: Snapshot, rank: int) -> Snapshot:
         snapshot,
         progress=progress,
         ops=told,
+        p2p=_without_rows(snapshot, rank, on_device=True),
         unread=(*snapshot.unread, Unread((rank,), "its recorder did not answer")),
     )
+
+
+def _without_rows(snapshot: Snapshot, rank: int, *, on_device: bool) -> OpenP2P:
+    """Recorders tell what was posted on a device, pages the rest."""
+    rows = snapshot.p2p
+    device = np.array(
+        [0 <= g < len(snapshot.groups) and snapshot.groups[g].backend == "nccl" for g in rows.group], bool
+    )
+    keep = (rows.rank != rank) | (device != on_device)
+    return OpenP2P(**{name: getattr(rows, name)[keep] for name in OpenP2P.__dataclass_fields__})
 
 
 def with_wrapped_ring(snapshot: Snapshot, rank: int) -> Snapshot:
@@ -559,7 +570,8 @@ def without_page(snapshot: Snapshot, rank: int) -> Snapshot:
                 tick_age_s=np.where(mine, np.inf, sample.tick_age_s),
             )
         )
-    return replace(snapshot, beats=Beats(**columns), samples=tuple(samples))
+    p2p = _without_rows(snapshot, rank, on_device=False)
+    return replace(snapshot, beats=Beats(**columns), samples=tuple(samples), p2p=p2p)
 
 
 def relabel(snapshot: Snapshot, order: list[int]) -> Snapshot:
