@@ -11,6 +11,7 @@ from ddetect.correlate.motion import moved
 from ddetect.correlate.phrases import each_of
 from ddetect.correlate.reasons import Reason, explain
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.wait import IN_COMMUNICATION
 from ddetect.correlate.waits import Waits
 from ddetect.model import UNKNOWN, Cause, Phase, Proof, Status
 
@@ -48,7 +49,8 @@ def _may_wait(scene: Scene, rank: int) -> bool:
     if scene.world == 1 or scene.progress_read[at]:
         return False
     in_backward = scene.rank_process(rank).doing.kind is Kind.BACKWARD
-    return bool(in_backward or (scene.asks_lock[at] and scene.phase[at] == UNKNOWN))
+    in_call = scene.phase[at] in (UNKNOWN, *IN_COMMUNICATION)
+    return bool(in_backward or (scene.asks_lock[at] and in_call))
 
 
 def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:
