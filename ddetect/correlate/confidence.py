@@ -18,6 +18,7 @@ ALL_ENTERED = 0.6
 DEVICE = 0.5
 
 TIE = 0.9  # two sides, equally many: both are named
+SEVERAL_CAUSES = 0.9  # equally strong findings of different causes: all are named, one cause stands for them
 SAME_MOMENT = 0.5  # several died before anybody looked: one was first, and the launcher ended the rest
 BESIDE_A_DEATH = 0.5  # somebody died, and another who is not known to have died is named instead
 PRESUMED = 0.7  # the recorder was not read; only stack or phase say that the rank is elsewhere

@@ -1,11 +1,14 @@
-"""What a rule returns. Never here: rules, ranking (judge.py)."""
+"""What a rule returns. Never here: rules, ranking (ranking.py)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
 
+from ddetect.correlate.wait import Wait
 from ddetect.model import Cause, Culprit, Proof, Status
+
+AGE_UNKNOWN = float("nan")
 
 
 class Precedence(IntEnum):
@@ -23,7 +26,7 @@ class Precedence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One explanation, complete in itself. `says` is the first half of the summary."""
+    """One explanation, complete in itself. `says` is the first half of the summary, `held` makes the second."""
 
     precedence: Precedence
     status: Status
@@ -33,4 +36,6 @@ class Finding:
     says: str
     culprits: tuple[Culprit, ...] = ()
     evidence: tuple[str, ...] = ()
-    weight: float = 0.0  # among findings of one precedence, the heavier wins
+    weight: float = 0.0  # among findings of one precedence and proof, the heavier wins; equals are joined
+    held: tuple[Wait, ...] = ()  # the operations that wait for the culprits
+    stands_s: float = AGE_UNKNOWN  # how long the longest of the culprits has stood still

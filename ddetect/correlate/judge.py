@@ -14,6 +14,7 @@ from ddetect.correlate.advice import advise
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
+from ddetect.correlate.ranking import MOST_EVIDENCE, join, sentence, strongest
 from ddetect.correlate.rules.alone import stuck_alone
 from ddetect.correlate.rules.apart import calls_apart
 from ddetect.correlate.rules.cycle import deadlock
@@ -32,6 +33,8 @@ from ddetect.rankset import format_ranks
 
 Rule = Callable[[Scene, Waits], list[Finding]]
 
+MOST_ADVICE = 6
+
 RULES: tuple[Rule, ...] = (
     first_fault,
     process_stopped,
@@ -42,7 +45,6 @@ RULES: tuple[Rule, ...] = (
     calls_apart,
     stuck_alone,
 )
-_MOST_EVIDENCE = 24
 NO_PROCESS = "no process of it is seen: it runs on another node, which nobody watches, or it was not started"
 
 
@@ -61,7 +63,6 @@ def judge(
     findings = [finding for rule in RULES for finding in rule(scene, waits)]
     if only_consequences(scene):
         findings = _after_consequences(scene, findings)
-    findings.sort(key=lambda finding: (finding.precedence, -finding.weight, finding.says))
     moving = _well(scene, waits)
     if moving is not None and not any(f.precedence <= Precedence.PROCESS_STOPPED for f in findings):
         return moving
@@ -134,22 +135,24 @@ def _tears_down(scene: Scene) -> bool:
 
 
 def _verdict(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
-    first, rest = findings[0], findings[1:]
+    equals, rest = strongest(findings)
+    first = join(equals)
     unread = _unread(scene)
     named = {culprit.rank for culprit in first.culprits}
     evidence = list(first.evidence)
-    evidence += [f"also: {finding.says}" for finding in rest[:3] if finding.says != first.says]
+    evidence += [f"also: {sentence(finding)}" for finding in rest[:3] if finding.says != first.says]
+    advice = [line for finding in equals for line in advise(finding.cause, finding.culprits)]
     return Verdict(
         first.status,
         first.cause,
         first.proof,
         confidence.times(first.confidence, confidence.UNREAD_RANKS if _others_unread(unread, named) else 1.0),
-        first.says + _unread_words(scene, unread),
+        sentence(first) + _unread_words(scene, unread),
         tuple(sorted(first.culprits, key=lambda culprit: (culprit.rank, culprit.pid or 0))),
         _waiting(scene, waits, named if first.status is not Status.STOPPED else set()),
         unread,
-        tuple(dict.fromkeys(evidence))[:_MOST_EVIDENCE],
-        advise(first.cause, first.culprits),
+        tuple(dict.fromkeys(evidence))[:MOST_EVIDENCE],
+        tuple(dict.fromkeys(advice))[:MOST_ADVICE],
     )
 
 

@@ -11,7 +11,7 @@ from ddetect.correlate.motion import moved
 from ddetect.correlate.phrases import each_of
 from ddetect.correlate.reasons import Reason, explain
 from ddetect.correlate.scene import Bools, Scene
-from ddetect.correlate.wait import may_wait_for_device, plainly_elsewhere
+from ddetect.correlate.wait import IN_COMMUNICATION, may_wait_for_device, plainly_elsewhere
 from ddetect.correlate.waits import Waits
 from ddetect.model import UNKNOWN, Cause, Phase, Proof, Status
 
@@ -50,7 +50,7 @@ def _may_wait(scene: Scene) -> Bools:
     if scene.world == 1:
         return np.zeros(len(scene.ranks), bool)
     inside = np.isin(scene.kind, (Kind.BACKWARD, Kind.DEVICE_SYNC))
-    handle = scene.asks_lock & (scene.phase == UNKNOWN)
+    handle = scene.asks_lock & np.isin(scene.phase, (UNKNOWN, *IN_COMMUNICATION))
     return np.asarray((inside | handle | may_wait_for_device(scene)) & ~scene.progress_read)
 
 

@@ -16,6 +16,7 @@ from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.reasons import sight_lines, user_line
+from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits, reducer_seen
 from ddetect.correlate.where import format_where
@@ -83,10 +84,12 @@ def _root_apart(scene: Scene, calls: dict[int, Called]) -> list[Finding]:
                 sides.setdefault(call.root, []).append(rank)
         if len(sides) < 2:
             continue
-        inside = {rank for ranks in sides.values() for rank in ranks}
+        inside = {rank for rank, call in calls.items() if call.op == op}
+        untold = len(inside) - sum(map(len, sides.values()))
         left = len(calls) - len(inside)
         backing = {root: len(ranks) + left * (root not in inside) for root, ranks in sides.items()}
-        return [_mismatch(scene, calls, "root", [(backing[root], ranks) for root, ranks in sides.items()])]
+        shown = [(backing[root], ranks) for root, ranks in sides.items()]
+        return [_mismatch(scene, calls, "root", shown, untold=untold)]
     return []
 
 
@@ -118,13 +121,16 @@ def _mismatch(
     differs: str,
     sides: Sequence[tuple[int, list[int]]],
     doubt: float = 1.0,
+    untold: int = 0,
 ) -> Finding:
-    """The side that fewer back is named; a tie names both."""
+    """The side that fewer back is named, whoever the untold back; a tie names both."""
     most = max(backing for backing, _ in sides)
     tie = sum(backing == most for backing, _ in sides) > 1
-    named = sorted(rank for backing, ranks in sides if tie or backing < most for rank in ranks)
+    few = fewer({number: backing for number, (backing, _) in enumerate(sides)}, untold)
+    named = sorted(rank for number in few for rank in sides[number][1])
     shown = [_side(calls, ranks) for _, ranks in sorted(sides, key=lambda side: (side[0], side[1]))]
     factors = [confidence.STACKS_ONLY, doubt, confidence.TIE if tie else 1.0]
+    factors += [confidence.DOUBTFUL] if untold else []
     return Finding(
         Precedence.MISMATCH, Status.HANG, Cause.COLLECTIVE_MISMATCH, Proof.TIME,
         confidence.times(confidence.MISMATCH, *factors),

@@ -52,7 +52,7 @@ def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
             Finding(
                 Precedence.CYCLE, Status.HANG, cause, Proof.STRUCTURAL if told else Proof.TIME,
                 confidence.times(confidence.CYCLE, doubt), says,
-                tuple(culprits), tuple(evidence), weight=-float(ranks[0]),
+                tuple(culprits), tuple(evidence),
             )
         )  # fmt: skip
     return found

@@ -1,4 +1,5 @@
-"""One slot, different calls: op, shape, dtype, root or reduce op. Both sides are shown, the fewer are named.
+"""One slot, different calls: op, shape, dtype, root or reduce op. Both sides are shown; the fewer are named, if they
+stay the fewer whatever those called of whom nobody told.
 
 Allowed to differ: inputs of an uneven all_gather, outputs of an uneven reduce_scatter, all sizes of all_to_all, the
 lists that only the root of gather and scatter has, and shapes of the same number of elements.
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from ddetect.correlate import confidence
 from ddetect.correlate.collectives import Call, calls_at, op_name
@@ -19,7 +21,9 @@ from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import ROOTED, Wait
 from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import format_where, where_of
-from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Signature, Status, Where
+from ddetect.model import UNKNOWN, Cause, Culprit, Group, Proof, Signature, Status, Where
+
+T = TypeVar("T")
 
 
 class Key(NamedTuple):
@@ -40,25 +44,69 @@ _NOTHING = ("", "[]", "[[]]")
 
 def mismatch(scene: Scene, waits: Waits) -> list[Finding]:
     """Compare what the members put into every slot that all of them have entered and some cannot leave."""
-    found = []
+    found: dict[Group | None, tuple[int, Finding]] = {}
     for wait in waits.all:
         if wait.standing is None or wait.seq is None or wait.targets:
             continue
-        sides = find_sides(calls_at(scene.snapshot, wait.standing, wait.seq))
+        if wait.group in found and found[wait.group][0] <= wait.seq:
+            continue  # what is wrong with a later slot of the group follows from the earlier one
+        calls = calls_at(scene.snapshot, wait.standing, wait.seq)
+        sides = find_sides(calls)
         if len(sides) > 1:
-            found.append(_finding(scene, wait, sides))
-    return found
+            found[wait.group] = (wait.seq, _finding(scene, wait, calls, sides))
+    return [finding for _, finding in found.values()]
 
 
 def find_sides(calls: list[Call]) -> list[Side]:
-    """Split the callers of one slot by what they called, most first."""
-    keys = [(call, _key(call.signature)) for call in calls]
-    same_op = len({key.op for _, key in keys}) == 1  # sizes and roots of different operations do not compare
-    keys = _fill_unknown(keys) if same_op else [(call, Key(key.op)) for call, key in keys]
+    """Split the callers of one slot by what they called, most first. A caller of whom the part that the others
+    disagree on is not told is on no side.
+    """
+    by_op: dict[str, list[tuple[Call, Key]]] = {}
+    for call in calls:
+        key = _key(call.signature)
+        by_op.setdefault(key.op, []).append((call, key))
     sides: dict[Key, list[Call]] = {}
-    for call, key in keys:
-        sides.setdefault(key, []).append(call)
+    for keys in by_op.values():  # sizes and roots of different operations do not compare
+        for call, key in _fill_unknown(keys):
+            sides.setdefault(key, []).append(call)
     return sorted(sides.items(), key=lambda side: (-_count(side), min(call.ranks[0] for call in side[1])))
+
+
+def fewer(counts: Mapping[T, int], untold: int) -> set[T]:
+    """The sides that are not the most, whatever the untold would add to them; of equals, both."""
+    few = set()
+    for side, count in counts.items():
+        others = max((rival for other, rival in counts.items() if other != side), default=-1)
+        if count + untold <= others:
+            few.add(side)
+    return few
+
+
+def _named(calls: list[Call], sides: list[Side], untold: int) -> list[Call]:
+    """Callers of an operation that the fewer called, and among the callers of one operation the fewer."""
+    ops: Counter[str] = Counter()
+    for call in calls:
+        ops[op_name(call.signature)] += len(call.ranks)
+    few_ops = fewer(ops, untold)
+    named = [call for call in calls if op_name(call.signature) in few_ops]
+    for op in sorted(set(ops) - few_ops):
+        here = {key: (_count((key, callers)), callers) for key, callers in sides if key.op == op}
+        counts = {key: count for key, (count, _) in here.items()}
+        few = fewer(counts, untold + ops[op] - sum(counts.values()))
+        named += [call for key, (_, callers) in here.items() if key in few for call in callers]
+    return named
+
+
+def _untold(scene: Scene, wait: Wait, calls: list[Call]) -> int:
+    """How many may have called something that nobody told."""
+    standing = wait.standing
+    if standing is None:
+        return 0
+    told = {rank for call in calls for rank in call.ranks.tolist()}
+    members = set(standing.members.tolist())
+    if not standing.sure_members:
+        members |= {int(rank) for rank in scene.ranks[~scene.progress_read & (scene.ranks < scene.world)]}
+    return len(members - told)
 
 
 def _count(side: Side) -> int:
@@ -94,66 +142,59 @@ def _elements(sizes: str) -> str:
 
 
 def _fill_unknown(keys: list[tuple[Call, Key]]) -> list[tuple[Call, Key]]:
-    """What nobody told agrees with what most said: unknown is not different."""
-    usual = Key(
-        *(_usual([(key[field], len(call.ranks)) for call, key in keys]) for field in range(len(Key._fields)))
-    )
-    filled = [
-        Key(
-            key.op,
-            usual.shape if key.shape in _NOTHING else key.shape,
-            usual.dtype if key.dtype in _NOTHING else key.dtype,
-            usual.root if key.root == UNKNOWN else key.root,
-            key.reduce_op or usual.reduce_op,
-        )
-        for _, key in keys
-    ]
-    return [(call, key) for (call, _), key in zip(keys, filled, strict=True)]
+    """What a rank did not tell agrees with what all others said; where they disagree, that rank is left out."""
+    filled: list[tuple[Call, Key]] = []
+    said = [{key[field] for _, key in keys} - {*_NOTHING, UNKNOWN} for field in range(len(Key._fields))]
+    for call, key in keys:
+        values: list[Any] = []
+        for told, value in zip(said, key, strict=True):
+            silent = value in _NOTHING or value == UNKNOWN
+            if silent and len(told) > 1:
+                break
+            values.append(next(iter(told)) if silent and told else "" if value in _NOTHING else value)
+        else:
+            filled.append((call, Key(*values)))
+    return filled
 
 
-def _usual(values: list[tuple[Any, int]]) -> Any:
-    """The value most ranks told; when nobody told any, what they have in common: nothing."""
-    known: Counter[Any] = Counter()
-    for value, ranks in values:
-        if value not in _NOTHING and value != UNKNOWN:
-            known[value] += ranks
-    return min(known, key=lambda value: (-known[value], str(value))) if known else values[0][0]
-
-
-def _finding(scene: Scene, wait: Wait, sides: list[Side]) -> Finding:
+def _finding(scene: Scene, wait: Wait, calls: list[Call], sides: list[Side]) -> Finding:
     still = set(wait.waiters)
     tie = _count(sides[0]) == _count(sides[1])
-    named = sides if tie else sides[1:]
-    untold = wait.standing is not None and sum(map(_count, sides)) < len(wait.standing.members)
-    if tie and untold:
-        named = []  # the ranks that could not be read would decide it
-    differ = [
-        name.replace("_", " ") for name in Key._fields if len({getattr(key, name) for key, _ in sides}) > 1
-    ]
+    untold = _untold(scene, wait, calls)
+    named = _named(calls, sides, untold)
+    vague = sum(map(_count, sides)) < sum(len(call.ranks) for call in calls)
+    differ = [name.replace("_", " ") for name in Key._fields if _differs(name, sides)]
     culprits = [
         Culprit(
             rank, host=scene.host(rank), pid=scene.pid(rank), where=_where(scene, call, rank, still),
             doing=f"called {_words(call.signature)}",
         )
-        for _, calls in named
-        for call in calls
+        for call in named
         for rank in call.ranks.tolist()
     ]  # fmt: skip
     shown = []
-    for _, calls in sides[:3]:
-        ranks = sorted(rank for call in calls for rank in call.ranks.tolist())
+    for _, callers in sides[:3]:
+        ranks = sorted(rank for call in callers for rank in call.ranks.tolist())
         lines = {
-            format_where(_where(scene, call, rank, still)) for call in calls for rank in call.ranks[:8]
+            format_where(_where(scene, call, rank, still)) for call in callers for rank in call.ranks[:8]
         } - {""}
         at = f" in {min(lines)}" if lines else ""
-        shown.append(f"{ranks_words(ranks)} called {_words(calls[0].signature)}{at}")
+        shown.append(f"{ranks_words(ranks)} called {_words(callers[0].signature)}{at}")
     group = f" of {wait.group.label}" if wait.group else ""
     says = f"ranks disagree on the {', '.join(differ)} of #{wait.seq}{group}: {'; '.join(shown[::-1])}"
     return Finding(
         Precedence.MISMATCH, Status.HANG, Cause.COLLECTIVE_MISMATCH, Proof.STRUCTURAL,
-        confidence.times(confidence.MISMATCH, *[confidence.TIE] * tie, *[confidence.DOUBTFUL] * untold),
-        says, tuple(culprits), (*shown, *wait_lines(wait)), weight=-float(wait.seq or 0),
+        confidence.times(confidence.MISMATCH, *[confidence.TIE] * tie, *[confidence.DOUBTFUL] * bool(untold or vague)),
+        says, tuple(culprits), (*shown, *wait_lines(wait)),
     )  # fmt: skip
+
+
+def _differs(name: str, sides: list[Side]) -> bool:
+    """Whether the callers of one operation disagree on this part of it; or on the operation itself."""
+    told: dict[str, set[Any]] = {}
+    for key, _ in sides:
+        told.setdefault("" if name == "op" else key.op, set()).add(getattr(key, name))
+    return any(len(values) > 1 for values in told.values())
 
 
 def _where(scene: Scene, call: Call, rank: int, still: set[int]) -> Where | None:

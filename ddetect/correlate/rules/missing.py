@@ -6,9 +6,9 @@ Also here: a rank that never joined, and one that left while others wait.
 from __future__ import annotations
 
 from ddetect.correlate import confidence
-from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.finding import AGE_UNKNOWN, Finding, Precedence
 from ddetect.correlate.motion import moved
-from ddetect.correlate.phrases import each_of, wait_lines, waiting_words
+from ddetect.correlate.phrases import each_of, wait_lines
 from ddetect.correlate.reasons import Reason, explain, sight_lines, user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
@@ -54,8 +54,7 @@ def _reason(scene: Scene, rank: int, held: tuple[Wait, ...]) -> Reason:
 def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[int, Reason]]) -> Finding:
     ranks = [rank for rank, _ in named]
     held = sorted(waits.waiting_for(ranks), key=lambda wait: (-len(wait.waiters), wait.label))
-    says = _says(named)
-    waiting = waiting_words(held, it="it" if len(ranks) == 1 else "them")
+    structural = all(reason.proof is Proof.STRUCTURAL for _, reason in named)
     factors = [] if all(reason.clear for _, reason in named) else [confidence.WEAK_SIGHTING]
     proven = [waits.waited[scene.position(rank)] for rank in ranks if scene.position(rank) >= 0]
     # A stopped or dead process needs no recorder; for the others the stack alone speaks.
@@ -65,7 +64,7 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
         factors.append(confidence.NOT_TOLD)
     if any(wait.doubtful for wait in held):
         factors.append(confidence.DOUBTFUL)
-    motion = "" if named[0][1].proof is Proof.STRUCTURAL else moved(scene.snapshot, ranks)
+    motion = "" if structural else moved(scene.snapshot, ranks)
     evidence = [line for _, reason in named[:4] for line in reason.evidence]
     evidence += [line for wait in held[:4] for line in wait_lines(wait)]
     if motion:
@@ -77,8 +76,6 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
         for i in at
         if i >= 0 and scene.activity_age_s[i] == scene.activity_age_s[i]
     ]
-    structural = all(reason.proof is Proof.STRUCTURAL for _, reason in named)
-    weight = 1e9 * structural + 1e6 * (not motion) + min(max(ages, default=0.0), 1e5)
     base = {Cause.LEFT_EARLY: confidence.LEFT_EARLY, Cause.RENDEZVOUS: confidence.NEVER_JOINED}.get(
         cause or Cause.USER_CODE, confidence.NEVER_ENTERED
     )
@@ -86,8 +83,8 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
         Precedence.NEVER_ENTERED if cause is not None else Precedence.NAMED_ONLY,
         Status.HANG if cause is not None else Status.UNDECIDED,
         cause, Proof.STRUCTURAL if structural else Proof.TIME, confidence.times(base, *factors),
-        says + (f"; {waiting}" if waiting else ""),
-        tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(dict.fromkeys(evidence)), weight,
+        _says(named), tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(dict.fromkeys(evidence)),
+        weight=float(not motion), held=tuple(held), stands_s=max(ages, default=AGE_UNKNOWN),
     )  # fmt: skip
 
 

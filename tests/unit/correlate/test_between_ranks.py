@@ -90,6 +90,78 @@ def test_tie_with_an_unread_member_names_nobody():
     assert (verdict.cause, verdict.culprits) == (Cause.COLLECTIVE_MISMATCH, ())
 
 
+def sized(*counts: int) -> Snapshot:
+    """As many ranks as each count says call one shape, the next ones another."""
+    return disagreeing(
+        *(
+            replace(PLAIN, in_sizes=f"[[{8 + side}]]")
+            for side, count in enumerate(counts)
+            for _ in range(count)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "unread", "named"),
+    [
+        ((2, 3), (), (0, 1)),
+        ((2, 3), (3, 4), ()),  # one against two: the unread two decide
+        ((2, 3), (4,), ()),
+        ((3, 5), (4, 5, 6, 7), ()),
+        ((1, 4), (4,), (0,)),
+        ((1, 4), (3, 4), ()),  # one and two unread are more than the two that are left
+        ((1, 3), (3,), (0,)),  # at worst two against two, and a tie names both
+        ((4, 1), (0, 1, 2, 3), ()),
+        ((1, 1, 3), (), (0, 1)),
+        ((1, 2, 4), (6,), (0, 1, 2)),
+        ((1, 2, 4), (5, 6), ()),
+        ((1, 2, 5), (6, 7), (0,)),  # of three sides one is the fewer whatever the unread called
+        ((2, 2, 1), (), (0, 1, 2, 3, 4)),
+        ((2, 2, 1), (4,), ()),
+    ],
+)
+def test_a_side_is_named_only_if_the_unread_could_not_make_it_the_most(counts, unread, named):
+    """Less evidence names fewer or nobody, never the other side; both are shown as long as two are known."""
+    snapshot = sized(*counts)
+    for rank in unread:
+        snapshot = without_progress(snapshot, rank)
+
+    assert judge(snapshot).culprit_ranks == named
+
+
+def test_untold_root_is_on_nobodys_side():
+    """Pages tell roots: without those of ranks 3 and 4, one against two is no minority."""
+    calls = [Signature("broadcast", "[[8]]", "[Float]", root=root) for root in (0, 0, 2, 2, 2)]
+    full = judge(disagreeing(*calls))
+    calls[3:] = [replace(calls[3], root=-1)] * 2
+
+    verdict = judge(disagreeing(*calls))
+
+    assert full.culprit_ranks == (0, 1)
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.COLLECTIVE_MISMATCH, ())
+    assert verdict.confidence < full.confidence
+
+
+def test_another_shape_counts_also_where_somebody_calls_another_operation():
+    """The one in a barrier and the one with another shape: who is unread does not decide which of them is named."""
+    snapshot = disagreeing(PLAIN, PLAIN, PLAIN, replace(PLAIN, in_sizes="[[9]]"), Signature("barrier"))
+
+    assert judge(snapshot).culprit_ranks == (3, 4)
+    assert judge(without_progress(snapshot, 4)).culprit_ranks == (3,)
+
+
+def test_unread_rank_may_be_a_member_of_a_group_whose_members_nobody_told():
+    """Two against one in a group that was only seen: the unread ranks may be the second and the third."""
+    builder = build(5, [Group("gloo", "7", "side")])
+    for rank in range(5):
+        size = 8 if rank < 2 else 9
+        builder.enters(rank, "all_reduce", signature=replace(PLAIN, in_sizes=f"[[{size}]]"))
+    snapshot = builder.snapshot()
+
+    assert judge(snapshot).culprit_ranks == (0, 1)
+    assert judge(without_progress(without_progress(snapshot, 3), 4)).culprit_ranks == ()
+
+
 @pytest.mark.parametrize(
     "pair",
     [
