@@ -269,7 +269,7 @@ def _graph(scene: Scene, waits: list[Wait], host_held: Bools, murky: Bools) -> W
     for wait in waits:
         if wait.any_one:
             continue
-        named = {wait.root} if wait.on in ROOTED and wait.root in wait.targets else set(wait.targets)
+        named = _owed(wait)
         _mark(scene, waited, named & set(wait.missing))
         _mark(scene, presumed, named & set(wait.presumed))
     if not (waited | presumed)[~host_held].any():
@@ -278,6 +278,13 @@ def _graph(scene: Scene, waits: list[Wait], host_held: Bools, murky: Bools) -> W
                 _mark(scene, waited, set(wait.missing))
                 _mark(scene, presumed, set(wait.presumed))
     return Waits(tuple(waits), host_held, waited, presumed, murky, _cycles(scene, waits, host_held))
+
+
+def _owed(wait: Wait) -> set[int]:
+    """Who has to come for it to end. A leaf is not blamed while nobody knows where the root is."""
+    if wait.on in ROOTED and wait.root in (*wait.targets, *wait.blind):
+        return {wait.root} & set(wait.targets)
+    return set(wait.targets)
 
 
 def _mark(scene: Scene, column: Bools, ranks: Iterable[int]) -> None:

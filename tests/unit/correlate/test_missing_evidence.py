@@ -245,11 +245,12 @@ def _other_root(draw: Draw, world: int) -> Stuck:
 
 
 def _missing_root(draw: Draw, world: int) -> Stuck:
-    """The root of an operation is elsewhere."""
-    op, root = draw(st.sampled_from(ROOTED)), draw(st.integers(0, world - 1))
+    """The root of an operation is elsewhere, and sometimes a leaf as well, which is not at fault."""
+    op, (root, leaf) = draw(st.sampled_from(ROOTED)), draw(st.permutations(range(world)))[:2]
+    late = {root, leaf} if world > 2 and draw(st.booleans()) else {root}
     builder = build(world)
     for rank in range(world):
-        if rank == root:
+        if rank in late:
             builder.does(rank, draw(st.sampled_from(KINDS)))
         else:
             builder.enters(
