@@ -415,6 +415,10 @@ class Unread:
     reason: str
 
 
+SILENT_AGENT = "the agent on {node} is silent for {seconds:.0f} s"
+"""The reason of ranks whose node was lost from sight. Rules read it back: a node that fell silent is a lead."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A learned gap: how long this phase has lasted at its longest while the job was well."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from ddetect.coordinator.gather import aged, join_rosters, join_tables
 from ddetect.messages import NodeBeat, NodeRoster
-from ddetect.model import UNKNOWN, Beats, Phase, Roster, Unread
+from ddetect.model import SILENT_AGENT, UNKNOWN, Beats, Phase, Roster, Unread
 
 SILENT_AFTER_S = 5.0
 
@@ -181,15 +181,16 @@ class Nodes:
         roster = self.nodes[name].roster
         return tuple(pid for pid in pids if roster is not None and pid in roster.roster.pid)
 
-    def unheard(self, now: float) -> tuple[Unread, ...]:
-        """Ranks whose agent is silent: they may be well, we cannot know."""
+    def unheard(self, now: float, *, hung_up: bool = False) -> tuple[Unread, ...]:
+        """Ranks whose agent is silent, or (`hung_up`) has left us just now: they may be well, we cannot know."""
         return tuple(
             Unread(
                 tuple(rank for rank in node.roster.roster.rank.tolist() if rank not in node.superseded),
-                f"the agent on {name} is silent for {now - node.heard_at:.0f} s",
+                SILENT_AGENT.format(node=name, seconds=now - node.heard_at),
             )
             for name, node in self.nodes.items()
-            if node.roster is not None and now - node.heard_at > SILENT_AFTER_S
+            if node.roster is not None
+            and (now - node.heard_at > SILENT_AFTER_S or (hung_up and not node.connected))
         )
 
 

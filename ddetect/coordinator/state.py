@@ -32,7 +32,6 @@ from ddetect.model import (
     Snapshot,
     Stage,
     Status,
-    Unread,
     Verdict,
 )
 
@@ -233,7 +232,7 @@ class Job:
         if not question.parts and watch.empty < EMPTY_LOOKS:
             watch.next_look_at = now + 1.0  # nobody answered: the agents may be on their way back
             return []
-        look = join_evidence(question.parts, self._unheard(watch, now))
+        look = join_evidence(question.parts, self.nodes.unheard(now, hung_up=watch.kind == "death"))
         watch.looks = [*watch.looks, look][-self.settings.samples :]
         watch.taken += 1
         watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
@@ -370,24 +369,10 @@ class Job:
             self.watch = None
         return commands
 
-    def _unheard(self, watch: Watch, now: float) -> tuple[Unread, ...]:
-        """Ranks whose agent is silent; beside a death also those whose agent has hung up just now."""
-        silent = self.nodes.unheard(now)
-        if watch.kind != "death":
-            return silent
-        known = {rank for item in silent for rank in item.ranks}
-        return silent + tuple(
-            Unread(ranks, f"the agent on {name} is silent for {now - node.heard_at:.0f} s")
-            for name, node in self.nodes.nodes.items()
-            if node.roster is not None and not node.connected
-            for ranks in [tuple(int(rank) for rank in node.roster.roster.rank)]
-            if not known & set(ranks)
-        )
-
     def _last_look(self, watch: Watch, now: float) -> Look:
         """The newest look there is, with what is silent now."""
         look = watch.looks[-1] if watch.looks else join_evidence([])
-        silent = self._unheard(watch, now)
+        silent = self.nodes.unheard(now, hung_up=watch.kind == "death")
         known = {rank for item in silent for rank in item.ranks}
         return replace(look, unread=(*(item for item in look.unread if not known & set(item.ranks)), *silent))
 

@@ -14,9 +14,9 @@ from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.rules.consequence import SEEN_LATE_S, deaths_of, saw_a_death
 from ddetect.correlate.rules.fault import death_lines, rank_died
 from ddetect.correlate.scene import Scene
-from ddetect.model import Cause, Culprit, Departure, Gone, Proof, Status
+from ddetect.model import SILENT_AGENT, Cause, Culprit, Departure, Gone, Proof, Status
 
-_SILENT = re.compile(r"the agent on (.+) is silent for (\d+) s")
+_SILENT = re.compile(re.sub(r"{\w+[^}]*}", "(.+)", SILENT_AGENT))
 _FAILED_RANKS = re.compile(r"\branks? ([\d, ]+) failed to pass", re.IGNORECASE)
 
 
