@@ -96,6 +96,20 @@ def test_rank_about_which_nothing_is_known_makes_it_undecided():
     assert {rank for item in verdict.unread for rank in item.ranks} == {2}
 
 
+def test_leaf_is_not_blamed_while_nobody_knows_where_the_root_is():
+    """Leaves wait for the root of a broadcast; that another leaf is late explains nothing."""
+    builder = build(4)
+    for rank in (2, 3):
+        builder.enters(rank, "broadcast", signature=Signature("broadcast", "[[4]]", "[Float]", root=1))
+    builder.does(0, "loader")
+    builder.does(1, "asleep")
+
+    verdict = judge(without_page(without_stack(without_progress(builder.snapshot(), 1), 1), 1))
+
+    assert (verdict.status, verdict.culprits) == (Status.UNDECIDED, ())
+    assert "rank 1 could not be read" in verdict.summary
+
+
 def test_rank_in_disk_sleep_that_cannot_be_dumped_is_named():
     """A rank that cannot be dumped is evidence: state D says file I/O."""
     unread = without_stack(without_progress(scene(all_reduce=[0, 1, 3], loader=[2]), 2), 2, state="D")
@@ -245,7 +259,7 @@ def _other_root(draw: Draw, world: int) -> Stuck:
 
 
 def _missing_root(draw: Draw, world: int) -> Stuck:
-    """The root of an operation is elsewhere, and sometimes a leaf as well, which is not at fault."""
+    """The root of an operation is elsewhere, and sometimes a leaf as well: nobody waits for it, but it is stuck too."""
     op, (root, leaf) = draw(st.sampled_from(ROOTED)), draw(st.permutations(range(world)))[:2]
     late = {root, leaf} if world > 2 and draw(st.booleans()) else {root}
     builder = build(world)
@@ -256,7 +270,7 @@ def _missing_root(draw: Draw, world: int) -> Stuck:
             builder.enters(
                 rank, op, signature=Signature(op, "[[8]]", "[Float]", "[[8]]", "[Float]", root=root)
             )
-    return Stuck(builder.snapshot(), frozenset([root]))
+    return Stuck(builder.snapshot(), frozenset(late))
 
 
 def _circles(draw: Draw, world: int) -> Stuck:
