@@ -85,6 +85,10 @@ class JobScan:
         chosen = [job for job in _jobs(candidates) if any(self._is_wanted(one, stats) for one in job)]
         if not chosen and self._wanted.pids:
             self._alone = _by_pid([pid for pid in self._wanted.pids if pid not in self.denied], stats)
+        if len(chosen) > 1 and self._wanted.pids:
+            # Two jobs share every mark, and each has several launchers: those below the pids are the one that is meant.
+            meant = [one for job in chosen for one in job if self._is_wanted(one, stats)]
+            chosen = [meant] if len(_linked(meant)) == 1 and not _twice(meant) else chosen
         if len(chosen) > 1:
             raise _several(chosen)
         if not chosen and not self._alone:

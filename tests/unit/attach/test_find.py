@@ -242,6 +242,17 @@ def test_ranks_that_a_scheduler_started_one_by_one_are_one_job(monkeypatch):
     assert host.pids(Wanted()) == [10, 11]
 
 
+def test_jobs_of_several_launchers_that_share_a_master_are_told_apart_by_pid(monkeypatch):
+    """Two copies of a job that plays two nodes, each in a network of its own with the same address."""
+    first = [told(10, 0, parent=1, job="h:1", master="h:1"), told(11, 1, parent=2, job="h:1", master="h:1")]
+    second = [told(20, 0, parent=3, job="h:1", master="h:1"), told(21, 1, parent=4, job="h:1", master="h:1")]
+    host = Host(monkeypatch, first, second)
+
+    assert host.pids(Wanted(pids=(10, 11))) == [10, 11]
+    with pytest.raises(UsageError, match="there are 2 jobs here"):
+        host.pids(Wanted(pids=(10, 20)))
+
+
 def test_jobs_that_a_shell_started_side_by_side_are_two(monkeypatch):
     """The same parent, ranks by hand, two masters."""
     ranks = [told(10 + rank, rank, job="h:1", master="h:1") for rank in (0, 1)]
