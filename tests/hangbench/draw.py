@@ -42,4 +42,6 @@ def drawn(scenario: Scenario, seed: str, *, attached: bool = False, min_world: i
         return Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
     if attached and scenario.status is Status.STOPPED:
         at, step_ms = 250, 40
-    return Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms)
+    # It goes on by itself: whoever is asked on a loaded machine has to have come by then.
+    extra = ("--pause-s", "25") if scenario.name == "stopped_and_resumed" else ()
+    return Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
