@@ -14,7 +14,7 @@ import numpy as np
 
 from ddetect.coordinator.gather import aged, join_rosters, join_tables
 from ddetect.messages import NodeBeat, NodeRoster
-from ddetect.model import SILENT_AGENT, UNKNOWN, Beats, Phase, Roster, Unread
+from ddetect.model import UNKNOWN, Beats, Phase, Roster, Unread
 
 SILENT_AFTER_S = 5.0
 
@@ -186,7 +186,9 @@ class Nodes:
         return tuple(
             Unread(
                 tuple(rank for rank in node.roster.roster.rank.tolist() if rank not in node.superseded),
-                SILENT_AGENT.format(node=name, seconds=now - node.heard_at),
+                f"the agent on {name} is silent for {now - node.heard_at:.0f} s",
+                name,
+                now - node.heard_at,
             )
             for name, node in self.nodes.items()
             if node.roster is not None

@@ -110,9 +110,8 @@ class Scene:
         kind = np.zeros(len(self.ranks), np.int64)
         posture = np.zeros(len(self.ranks), np.int64)
         asks = np.zeros(len(self.ranks), bool)
-        self.asks_device: Bools = np.zeros(
-            len(self.ranks), bool
-        )  # busy at the user's line: `.item()`, or not
+        # Busy at the user's line: `.item()`, or not.
+        self.asks_device: Bools = np.zeros(len(self.ranks), bool)
         self.has_native: Bools = np.zeros(len(self.ranks), bool)  # the look that tells has a native stack
         self.steady: Bools = np.ones(len(self.ranks), bool)  # the same kind in every look that could be read
         self._source: Ints = np.full(len(self.ranks), UNKNOWN)  # which sample tells
