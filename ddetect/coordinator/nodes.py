@@ -183,17 +183,17 @@ class Nodes:
 
     def unheard(self, now: float, *, hung_up: bool = False) -> tuple[Unread, ...]:
         """Ranks whose agent is silent, or (`hung_up`) has left us just now: they may be well, we cannot know."""
-        return tuple(
-            Unread(
-                tuple(rank for rank in node.roster.roster.rank.tolist() if rank not in node.superseded),
-                f"the agent on {name} is silent for {now - node.heard_at:.0f} s",
-                name,
-                now - node.heard_at,
-            )
-            for name, node in self.nodes.items()
-            if node.roster is not None
-            and (now - node.heard_at > SILENT_AFTER_S or (hung_up and not node.connected))
-        )
+        found = []
+        for name, node in self.nodes.items():
+            silent_s = now - node.heard_at
+            silent = silent_s > SILENT_AFTER_S
+            if node.roster is None or not (silent or (hung_up and not node.connected)):
+                continue
+            ranks = tuple(rank for rank in node.roster.roster.rank.tolist() if rank not in node.superseded)
+            if ranks:
+                how = f"is silent for {silent_s:.0f} s" if silent else "has left"
+                found.append(Unread(ranks, f"the agent on {name} {how}", name, silent_s))
+        return tuple(found)
 
 
 def _ranks_of(node: Node) -> set[int]:

@@ -370,9 +370,9 @@ class Job:
         return commands
 
     def _last_look(self, watch: Watch, now: float) -> Look:
-        """The newest look there is, with what is silent now."""
+        """The newest look there is, with who is silent or has left by now."""
         look = watch.looks[-1] if watch.looks else join_evidence([])
-        silent = self.nodes.unheard(now, hung_up=watch.kind == "death")
+        silent = self.nodes.unheard(now, hung_up=True)
         known = {rank for item in silent for rank in item.ranks}
         return replace(look, unread=(*(item for item in look.unread if not known & set(item.ranks)), *silent))
 
