@@ -14,7 +14,7 @@ from typing import assert_never
 
 from ddetect.coordinator import life
 from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
-from ddetect.coordinator.gather import Look, join_evidence
+from ddetect.coordinator.gather import Look, join_evidence, without_ranks
 from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes, Pulse
 from ddetect.coordinator.patience import Patience
 from ddetect.correlate.judge import judge, wants_native
@@ -144,7 +144,7 @@ class Job:
             case Evidence() as evidence:
                 question = self._question
                 if question is not None and evidence.request == question.request:
-                    question.parts.append(evidence)
+                    question.parts.append(without_ranks(evidence, node.superseded))
                     question.missing.discard(event.node)
             case _:
                 assert_never(event.message)
@@ -216,7 +216,7 @@ class Job:
     # ------------------------------------------------------------ looking closer
 
     def _ask(self, watch: Watch, now: float) -> list[Command]:
-        nodes = [name for name, node in self.nodes.nodes.items() if node.connected]
+        nodes = self.nodes.to_ask()
         self._requests += 1
         self._question = Question(self._requests, now, set(nodes))
         return [

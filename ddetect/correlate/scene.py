@@ -96,12 +96,20 @@ class Scene:
         return np.where(known, column[rows], default) if known.any() else np.full(len(known), default)
 
     def _rank_rows(self) -> tuple[Ints, tuple[Ints, ...]]:
-        """Where each rank's own process stands in the newest sample, and in every sample."""
+        """Where each rank's own process stands in the newest sample, and in every sample.
+
+        Of two processes of a rank the one in the roster is its own: after an elastic restart both may be seen.
+        """
+        known = np.full(len(self.ranks), UNKNOWN)
+        known[self.in_roster] = self.snapshot.roster.pid[self._roster_row[self.in_roster]]
         looks = []
         for sample in self.snapshot.samples:
             rows = np.full(len(self.ranks), UNKNOWN)
             mine = np.flatnonzero((sample.role == Role.RANK) & (sample.rank >= 0))
-            rows[self.positions(sample.rank[mine])] = mine
+            at = self.positions(sample.rank[mine])
+            own = sample.pid[mine] == known[at]
+            rows[at[~own]] = mine[~own]
+            rows[at[own]] = mine[own]
             looks.append(rows)
         return (looks[-1] if looks else np.full(len(self.ranks), UNKNOWN)), tuple(looks)
 
