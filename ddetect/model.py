@@ -232,9 +232,8 @@ class Roster:
     pid: Ints = field(default_factory=_no_ints)
     start_ticks: Ints = field(default_factory=_no_ints)  # with pid: the identity of a process
     nodes: tuple[str, ...] = ()
-    local_world: Ints = field(
-        default_factory=_no_ints
-    )  # how many ranks its node should have, as it was told; else UNKNOWN
+    # How many ranks its node should have, as it was told; else UNKNOWN.
+    local_world: Ints = field(default_factory=_no_ints)
 
     def __post_init__(self) -> None:
         if not len(self.local_world):
@@ -253,15 +252,13 @@ class Beats:
     step_age_s: Floats = field(default_factory=_no_floats)  # since the last one; inf if none
     batch: Ints = field(default_factory=_no_ints)
     calls: Ints = field(default_factory=_no_ints)  # torch.distributed calls begun, from Python
-    collectives: Ints = field(
-        default_factory=_no_ints
-    )  # completed, from the Flight Recorder when it was asked
+    # Completed, from the Flight Recorder when it was asked.
+    collectives: Ints = field(default_factory=_no_ints)
     activity_age_s: Floats = field(default_factory=_no_floats)  # since any counter moved
     phase: Ints = field(default_factory=_no_ints)  # Phase
     phase_age_s: Floats = field(default_factory=_no_floats)
-    tick_age_s: Floats = field(
-        default_factory=_no_floats
-    )  # since the probe's thread last ran; inf without a page
+    # Since the probe's thread last ran; inf without a page.
+    tick_age_s: Floats = field(default_factory=_no_floats)
     state: Ints = field(default_factory=_no_ints)  # ord() of the /proc state; 0 when the process is gone
     cpu_s: Floats = field(default_factory=_no_floats)
     io_bytes: Ints = field(default_factory=_no_ints)
@@ -289,9 +286,8 @@ class Sample:
     io_bytes: Ints = field(default_factory=_no_ints)
     tick_age_s: Floats = field(default_factory=_no_floats)
     sightings: tuple[Sighting, ...] = ()
-    gpu_busy: Floats = field(
-        default_factory=_no_floats
-    )  # percent, of the GPUs this process is on; UNKNOWN if it is on one and nobody told; nan if on none
+    # Percent, of the GPUs this process is on; UNKNOWN if it is on one and nobody told; nan if on none.
+    gpu_busy: Floats = field(default_factory=_no_floats)
 
     def __post_init__(self) -> None:
         if not len(self.gpu_busy):
@@ -413,10 +409,8 @@ class Unread:
 
     ranks: tuple[int, ...]
     reason: str
-
-
-SILENT_AGENT = "the agent on {node} is silent for {seconds:.0f} s"
-"""The reason of ranks whose node was lost from sight. Rules read it back: a node that fell silent is a lead."""
+    node: str = ""  # whose agent was lost from sight; empty for any other reason
+    silent_s: float | None = None  # how long that agent was not heard: a node that fell silent is a lead
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What follows an alarm: a web hook, a command, the end of the ranks. Late and gently.
 
-Enters: a confirmed incident that is already on disk. Leaves: a POST, a started command, or a question to agents.
-A failure here is logged and never stops the watching. Never here: deciding whether.
+Enters: a confirmed incident and its folder ("" while it is not on disk). Leaves: a POST, a started command, or a
+question to agents. A failure here is logged and never stops the watching. Never here: deciding whether.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import os
 import shlex
 import urllib.request
 from dataclasses import dataclass
-from pathlib import Path
 
 from ddetect.errors import UsageError
 from ddetect.model import Incident
 from ddetect.report.json_ import verdict_json
 
 STOP_GRACE_S = 10.0
+NOT_WRITTEN = "its evidence is not written yet"
 _TIMEOUT_S = 10.0
 log = logging.getLogger("ddetect.act")
 
@@ -45,7 +45,7 @@ def parse_on_hang(text: str) -> OnHang:
     )
 
 
-async def notify(url: str, incident: Incident, folder: Path) -> None:
+async def notify(url: str, incident: Incident, folder: str) -> None:
     """POST the incident as JSON. Slack-compatible hooks show `text`; others read `verdict`."""
     payload = {"text": message(incident, folder), "verdict": verdict_json(incident)}
     request = urllib.request.Request(
@@ -57,9 +57,10 @@ async def notify(url: str, incident: Incident, folder: Path) -> None:
         log.warning("could not notify %s: %s", url, error)
 
 
-def message(incident: Incident, folder: Path) -> str:
+def message(incident: Incident, folder: str) -> str:
     """The alarm in two lines."""
-    return f"ddetect: {incident.verdict.summary}\njob {incident.job}, evidence in {folder}"
+    evidence = f"evidence in {folder}" if folder else NOT_WRITTEN
+    return f"ddetect: {incident.verdict.summary}\njob {incident.job}, {evidence}"
 
 
 def _post(request: urllib.request.Request) -> None:
@@ -67,17 +68,17 @@ def _post(request: urllib.request.Request) -> None:
         answer.read(1024)
 
 
-async def run_command(command: str, incident: Incident, folder: Path) -> None:
+async def run_command(command: str, incident: Incident, folder: str) -> None:
     """Run the user's command with the incident's folder as $1 and DDETECT_* in its environment."""
     environment = dict(os.environ) | {
-        "DDETECT_INCIDENT": str(folder),
+        "DDETECT_INCIDENT": folder,
         "DDETECT_STATUS": incident.verdict.status.value,
         "DDETECT_CAUSE": incident.verdict.cause.value if incident.verdict.cause else "",
         "DDETECT_SUMMARY": incident.verdict.summary,
     }
     try:
         process = await asyncio.create_subprocess_shell(
-            f"{command} {shlex.quote(str(folder))}", env=environment, stdin=asyncio.subprocess.DEVNULL
+            f"{command} {shlex.quote(folder)}", env=environment, stdin=asyncio.subprocess.DEVNULL
         )
         code = await process.wait()
         if code:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ddetect.messages import Evidence
 from ddetect.model import (
@@ -73,6 +74,14 @@ def join_tables(table: type[Table], parts: Sequence[Table], **shared: Any) -> Ta
     return table(**(joined | shared))
 
 
+def kept_rows(table: Table, keep: npt.NDArray[np.bool_]) -> Table:
+    """The same table with these rows only."""
+    columns = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
+    return type(table)(
+        **{name: value[keep] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
+    )
+
+
 def join_rosters(rosters: Sequence[Roster]) -> Roster:
     """One roster over all nodes."""
     nodes = tuple(name for roster in rosters for name in roster.nodes)
@@ -85,6 +94,22 @@ def aged(beats: Beats, by_s: float) -> Beats:
     """The same beats, seen `by_s` later: every age has grown."""
     columns = {item.name: getattr(beats, item.name) for item in fields(beats)}
     return Beats(**(columns | {name: columns[name] + by_s for name in _AGES}))
+
+
+def without_ranks(evidence: Evidence, ranks: set[int]) -> Evidence:
+    """What a node saw, but for these ranks: another node has told of them since."""
+    if not ranks:
+        return evidence
+    gone = list(ranks)
+    tables = {name: getattr(evidence, name) for name in ("sample", "progress", "ops", "p2p")}
+    kept: dict[str, Any] = {
+        name: kept_rows(table, ~np.isin(table.rank, gone)) for name, table in tables.items()
+    }
+    told = [
+        replace(item, ranks=tuple(rank for rank in item.ranks if rank not in ranks))
+        for item in evidence.unread
+    ]
+    return replace(evidence, **kept, unread=tuple(item for item in told if item.ranks))
 
 
 def join_evidence(parts: Sequence[Evidence], unread: Iterable[Unread] = ()) -> Look:

@@ -34,6 +34,7 @@ class Incidents:
         self.out = out
         self._numbers: dict[int, int] = {}  # of each incident: the folder that it has, or last tried to have
         self._claimed: set[int] = set()  # those of them that have it
+        self._written: set[int] = set()  # and those whose evidence is in it
 
     def next_number(self) -> int:
         """One more than the highest there is. It is free now; whether it is ours, `write` finds out."""
@@ -65,17 +66,18 @@ class Incidents:
         """Where an incident lives; before it is written, where it would like to."""
         return self.out / f"incident-{self.numbered(incident).number:03d}"
 
-    def has(self, incident: Incident) -> bool:
-        """Whether its folder is there, and its own."""
-        return incident.number in self._claimed
+    def shown(self, incident: Incident | None) -> str:
+        """The folder to show to people; nothing before it was written: a late claim may take another one."""
+        return str(self.folder(incident)) if incident and incident.number in self._written else ""
 
     def write(self, incident: Incident, snapshot: Snapshot) -> Path:
         """Write or rewrite an incident: the snapshot first, the verdict last, so a reader finds all of it."""
-        folder = self._claim(incident)
+        folder, opened_as = self._claim(incident), incident.number
         incident = self.numbered(incident)
         write_snapshot(folder / "snapshot.ddsnap", snapshot)
         write_text(folder / "report.txt", format_report(incident, folder=str(folder)))
         write_text(folder / "verdict.json", json.dumps(verdict_json(incident), indent=1) + "\n")
+        self._written.add(opened_as)
         return folder
 
     def _claim(self, incident: Incident) -> Path:
@@ -83,7 +85,7 @@ class Incidents:
         while True:
             folder = self.folder(incident)
             try:
-                folder.mkdir(parents=True, exist_ok=self.has(incident))
+                folder.mkdir(parents=True, exist_ok=incident.number in self._claimed)
             except FileExistsError:
                 self._claimed.discard(incident.number)
                 self._numbers[incident.number] = self.numbered(incident).number + 1

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ddetect.coordinator.gather import aged, join_rosters, join_tables
+from ddetect.coordinator.gather import aged, join_rosters, join_tables, kept_rows
 from ddetect.messages import NodeBeat, NodeRoster
-from ddetect.model import SILENT_AGENT, UNKNOWN, Beats, Phase, Roster, Unread
+from ddetect.model import UNKNOWN, Beats, Phase, Roster, Unread
 
 SILENT_AFTER_S = 5.0
 
@@ -32,6 +32,16 @@ class Node:
     connected: bool = True
     told_at: float = -math.inf  # when its newest process was first told of
     superseded: set[int] = field(default_factory=set)  # ranks of it that another node has told of since
+
+    @property
+    def stale(self) -> bool:
+        """Whether it had ranks, and others have told of all of them since: it speaks for none."""
+        return bool(self.superseded) and self.ranks() <= self.superseded
+
+    def ranks(self) -> set[int]:
+        """The ranks that it told of last."""
+        roster = self.coming or self.roster
+        return set(roster.roster.rank.tolist()) if roster is not None else set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,7 @@ class Nodes:
         ranks = set(new.roster.rank.tolist())
         for node in self.nodes.values():
             if node is not mine:
-                node.superseded |= ranks & _ranks_of(node)
+                node.superseded |= ranks & node.ranks()
 
     def let_go(self, now: float) -> None:
         """Put aside who cannot be heard and has no rank any more: all are held by others, or beyond the new world."""
@@ -83,7 +93,7 @@ class Nodes:
         for name in absent:
             node = self.nodes[name]
             old = node.told_at < self.attempt_at
-            held = _ranks_of(node) - node.superseded
+            held = node.ranks() - node.superseded
             if old and world > 0:
                 held = {rank for rank in held if rank < world}
             if not held and (old or node.superseded):
@@ -100,24 +110,29 @@ class Nodes:
             node.beats, node.beats_at = beat.beats, now
 
     def heard(self) -> list[tuple[NodeRoster, Beats, float]]:
-        """Nodes with something to show: roster, beats, and when they came. Of two rows of a rank the newer is first."""
-        order: Iterable[Node] = self.nodes.values()
-        if any(node.superseded for node in order):
-            order = sorted(order, key=lambda node: -node.told_at if node.superseded else -math.inf)
-        return [
-            (node.roster, node.beats, node.beats_at)
-            for node in order
-            if node.roster is not None and node.beats is not None and len(node.beats)
-        ]
+        """Nodes with something to show: roster, beats, and when they came. A rank is only where it was told of last."""
+        found = []
+        for node in self.nodes.values():
+            if node.roster is None or node.beats is None or not len(node.beats) or node.stale:
+                continue
+            roster, beats = node.roster, node.beats
+            if node.superseded:
+                roster, beats = _still_held(roster, beats, node.superseded)
+            found.append((roster, beats, node.beats_at))
+        return found
+
+    def to_ask(self) -> list[str]:
+        """Nodes that can answer for some rank."""
+        return [name for name, node in self.nodes.items() if node.connected and not node.stale]
 
     def world_size(self) -> int:
         """As the ranks were told, those of the newest attempt if any can be heard; UNKNOWN before any."""
         told = [
-            (node.told_at >= self.attempt_at, node.roster.world_size)
+            (not node.stale, node.told_at >= self.attempt_at, node.roster.world_size)
             for node in self.nodes.values()
             if node.roster is not None and node.beats is not None and len(node.beats)
         ]
-        return max(told, default=(False, UNKNOWN))[1]
+        return max(told, default=(False, False, UNKNOWN))[-1]
 
     def pulse(self, now: float) -> Pulse | None:
         """The job at a glance; None while no agent can be heard that sees a living rank."""
@@ -183,20 +198,25 @@ class Nodes:
 
     def unheard(self, now: float, *, hung_up: bool = False) -> tuple[Unread, ...]:
         """Ranks whose agent is silent, or (`hung_up`) has left us just now: they may be well, we cannot know."""
-        return tuple(
-            Unread(
-                tuple(rank for rank in node.roster.roster.rank.tolist() if rank not in node.superseded),
-                SILENT_AGENT.format(node=name, seconds=now - node.heard_at),
-            )
-            for name, node in self.nodes.items()
-            if node.roster is not None
-            and (now - node.heard_at > SILENT_AFTER_S or (hung_up and not node.connected))
-        )
+        found = []
+        for name, node in self.nodes.items():
+            silent_s = now - node.heard_at
+            silent = silent_s > SILENT_AFTER_S
+            if node.roster is None or not (silent or (hung_up and not node.connected)):
+                continue
+            ranks = tuple(rank for rank in node.roster.roster.rank.tolist() if rank not in node.superseded)
+            if ranks:
+                how = f"is silent for {silent_s:.0f} s" if silent else "has left"
+                found.append(Unread(ranks, f"the agent on {name} {how}", name, silent_s))
+        return tuple(found)
 
 
-def _ranks_of(node: Node) -> set[int]:
-    roster = node.coming or node.roster
-    return set(roster.roster.rank.tolist()) if roster is not None else set()
+def _still_held(told: NodeRoster, beats: Beats, superseded: set[int]) -> tuple[NodeRoster, Beats]:
+    """The rows of ranks that nobody else has told of. How many ranks the node should have now is not known."""
+    keep = ~np.isin(told.roster.rank, list(superseded))
+    kept = kept_rows(told.roster, keep)
+    roster = replace(kept, local_world=np.full(len(kept), UNKNOWN))
+    return replace(told, roster=roster), kept_rows(beats, keep)
 
 
 def _as_of(beats: Beats, at: float, now: float) -> Beats:

@@ -62,9 +62,8 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         self.options = options
         self._outboxes: dict[str, asyncio.Queue[ToAgent]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._writer = ThreadPoolExecutor(
-            1, "ddetect-write"
-        )  # one: what is written later replaces what was earlier
+        # One thread: what is written later replaces what was written earlier.
+        self._writer = ThreadPoolExecutor(1, "ddetect-write")
         self._alarms = _alarms_told(options.run_dir)
         self._line = ""
         self._ending_seen = 0.0
@@ -101,9 +100,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         """Every rank's step, phase and age."""
         await self._admit(context)
         watch = self.job.watch
-        incident = watch.incident if watch else None
-        written = incident is not None and self.incidents.has(incident)
-        folder = str(self.incidents.folder(incident)) if incident and written else ""
+        folder = self.incidents.shown(watch.incident if watch else None)
         return status_response(self.job, time.monotonic(), folder)
 
     async def _admit(self, context: Context) -> None:
@@ -159,17 +156,18 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         except (OSError, asyncio.TimeoutError) as error:
             problem = str(error) or "the file system does not answer"
         # Only now: the folder is claimed when it is written, and its number is the one to be shown.
-        incident, folder = self.incidents.numbered(record.incident), self.incidents.folder(record.incident)
-        log.info("%s: %s %s", folder.name, incident.stage.value, incident.verdict.summary)
+        incident, folder = self.incidents.numbered(record.incident), self.incidents.shown(record.incident)
+        name = Path(folder).name or "an incident that is not written yet"
+        log.info("%s: %s %s", name, incident.stage.value, incident.verdict.summary)
         if problem:
-            log.warning("could not write %s: %s", folder, problem)
+            log.warning("could not write %s: %s", name, problem)
         if record.alarm:
             self._tell_launcher(incident, folder)
             self._alarm(incident, folder)
         elif incident.closed is not None and incident.confirmed_at_unix_ns is not None:
-            self._print(f"ddetect: {folder.name} is closed: {incident.closed.reason}\n")
+            self._print(f"ddetect: {name} is closed: {incident.closed.reason}\n")
 
-    def _alarm(self, incident: Incident, folder: Path) -> None:
+    def _alarm(self, incident: Incident, folder: str) -> None:
         on_hang = self.options.on_hang
         if self.options.notify:
             self._start(act.notify(self.options.notify, incident, folder))
@@ -187,14 +185,14 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
 
     # ------------------------------------------------------------ the launcher's files
 
-    def _tell_launcher(self, incident: Incident, folder: Path) -> None:
-        self._print(format_report(incident, folder=str(folder)))
+    def _tell_launcher(self, incident: Incident, folder: str) -> None:
+        missing = "" if folder else f"ddetect: {act.NOT_WRITTEN}\n"
+        self._print(format_report(incident, folder=folder or None) + missing)
         if self.options.run_dir is None:
             return
+        found = f"ddetect: evidence in {folder}; next: ddetect diagnose {Path(folder) / 'snapshot.ddsnap'}\n"
         write_text(
-            self.options.run_dir / "summary.txt",
-            f"ddetect: {incident.verdict.summary}\n"
-            f"ddetect: evidence in {folder}; next: ddetect diagnose {folder / 'snapshot.ddsnap'}\n",
+            self.options.run_dir / "summary.txt", f"ddetect: {incident.verdict.summary}\n{missing or found}"
         )
 
     def _print(self, text: str) -> None:

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from ddetect.coordinator import life
 from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
-from ddetect.coordinator.gather import Look, join_evidence
+from ddetect.coordinator.gather import Look, join_evidence, without_ranks
 from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes, Pulse
 from ddetect.coordinator.patience import Patience
 from ddetect.correlate.judge import judge, wants_native
@@ -144,7 +144,7 @@ class Job:
             case Evidence() as evidence:
                 question = self._question
                 if question is not None and evidence.request == question.request:
-                    question.parts.append(evidence)
+                    question.parts.append(without_ranks(evidence, node.superseded))
                     question.missing.discard(event.node)
             case _:
                 assert_never(event.message)
@@ -216,7 +216,7 @@ class Job:
     # ------------------------------------------------------------ looking closer
 
     def _ask(self, watch: Watch, now: float) -> list[Command]:
-        nodes = [name for name, node in self.nodes.nodes.items() if node.connected]
+        nodes = self.nodes.to_ask()
         self._requests += 1
         self._question = Question(self._requests, now, set(nodes))
         return [
@@ -370,9 +370,9 @@ class Job:
         return commands
 
     def _last_look(self, watch: Watch, now: float) -> Look:
-        """The newest look there is, with what is silent now."""
+        """The newest look there is, with who is silent or has left by now."""
         look = watch.looks[-1] if watch.looks else join_evidence([])
-        silent = self.nodes.unheard(now, hung_up=watch.kind == "death")
+        silent = self.nodes.unheard(now, hung_up=True)
         known = {rank for item in silent for rank in item.ranks}
         return replace(look, unread=(*(item for item in look.unread if not known & set(item.ranks)), *silent))
 

@@ -209,8 +209,12 @@ def _waiting(scene: Scene, waits: Waits, named: set[int]) -> tuple[Waiting, ...]
 
 
 def _unread(scene: Scene) -> tuple[Unread, ...]:
-    """What the agents said they could not read, and living ranks that no look shows."""
-    said = list(scene.snapshot.unread)
+    """What the agents said they could not read, and living ranks that no look shows. Who is gone needs no reading."""
+    told = [
+        replace(item, ranks=tuple(rank for rank in item.ranks if rank not in scene.gone_ranks))
+        for item in scene.snapshot.unread
+    ]
+    said = [item for item in told if item.ranks]
     if scene.snapshot.samples:
         unseen = scene.live & (scene.kind == 0) & ~scene.said_unread
         by_reason: dict[str, list[int]] = {}

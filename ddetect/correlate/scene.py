@@ -96,12 +96,20 @@ class Scene:
         return np.where(known, column[rows], default) if known.any() else np.full(len(known), default)
 
     def _rank_rows(self) -> tuple[Ints, tuple[Ints, ...]]:
-        """Where each rank's own process stands in the newest sample, and in every sample."""
+        """Where each rank's own process stands in the newest sample, and in every sample.
+
+        Of two processes of a rank the one in the roster is its own: after an elastic restart both may be seen.
+        """
+        known = np.full(len(self.ranks), UNKNOWN)
+        known[self.in_roster] = self.snapshot.roster.pid[self._roster_row[self.in_roster]]
         looks = []
         for sample in self.snapshot.samples:
             rows = np.full(len(self.ranks), UNKNOWN)
             mine = np.flatnonzero((sample.role == Role.RANK) & (sample.rank >= 0))
-            rows[self.positions(sample.rank[mine])] = mine
+            at = self.positions(sample.rank[mine])
+            own = sample.pid[mine] == known[at]
+            rows[at[~own]] = mine[~own]
+            rows[at[own]] = mine[own]
             looks.append(rows)
         return (looks[-1] if looks else np.full(len(self.ranks), UNKNOWN)), tuple(looks)
 
@@ -110,9 +118,8 @@ class Scene:
         kind = np.zeros(len(self.ranks), np.int64)
         posture = np.zeros(len(self.ranks), np.int64)
         asks = np.zeros(len(self.ranks), bool)
-        self.asks_device: Bools = np.zeros(
-            len(self.ranks), bool
-        )  # busy at the user's line: `.item()`, or not
+        # Busy at the user's line: `.item()`, or not.
+        self.asks_device: Bools = np.zeros(len(self.ranks), bool)
         self.has_native: Bools = np.zeros(len(self.ranks), bool)  # the look that tells has a native stack
         self.steady: Bools = np.ones(len(self.ranks), bool)  # the same kind in every look that could be read
         self._source: Ints = np.full(len(self.ranks), UNKNOWN)  # which sample tells

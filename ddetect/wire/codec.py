@@ -194,12 +194,25 @@ def gone_from(parts: Iterable[snapshot_pb2.Gone]) -> tuple[model.Gone, ...]:
 
 def unread_pb(unread: Iterable[model.Unread]) -> list[snapshot_pb2.Unread]:
     """Encode what could not be read."""
-    return [snapshot_pb2.Unread(ranks=format_ranks(item.ranks), reason=item.reason) for item in unread]
+    return [
+        snapshot_pb2.Unread(
+            ranks=format_ranks(item.ranks), reason=item.reason, node=item.node, silent_s=item.silent_s
+        )
+        for item in unread
+    ]
 
 
 def unread_from(parts: Iterable[snapshot_pb2.Unread]) -> tuple[model.Unread, ...]:
     """Decode what could not be read."""
-    return tuple(model.Unread(parse_ranks(item.ranks), item.reason) for item in parts)
+    return tuple(
+        model.Unread(
+            parse_ranks(item.ranks),
+            item.reason,
+            item.node,
+            item.silent_s if item.HasField("silent_s") else None,
+        )
+        for item in parts
+    )
 
 
 # ---------------------------------------------------------------- the stream

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ddetect.model import Frame, Sample, Sighting, Snapshot, Thread
+from ddetect.model import Frame, Sample, Sighting, Snapshot, Thread, Unread
 from ddetect.wire.file import read_snapshot, write_snapshot
 from tests.of_nobody import text_of_nobody
 from tests.replay.recordings import ALONE, RECORDED, TRUTH
@@ -56,9 +56,15 @@ def _sample(sample: Sample) -> Sample:
     return replace(sample, sightings=tuple(map(_sighting, sample.sightings)))
 
 
+def _unread(item: Unread, nodes: dict[str, str]) -> Unread:
+    node = nodes.get(item.node, "node-x") if item.node else ""
+    reason = item.reason.replace(item.node, node) if node else item.reason
+    return replace(item, reason=text_of_nobody(reason), node=node)
+
+
 def anonymous(snapshot: Snapshot) -> Snapshot:
     """The same evidence, of nobody's machine."""
-    nodes = tuple(f"node-{number}" for number in range(len(snapshot.roster.nodes)))
+    nodes = {name: f"node-{number}" for number, name in enumerate(snapshot.roster.nodes)}
     gone = tuple(
         replace(g, exception=text_of_nobody(g.exception), where=_frame(g.where) if g.where else None)
         for g in snapshot.gone
@@ -66,11 +72,11 @@ def anonymous(snapshot: Snapshot) -> Snapshot:
     return replace(
         snapshot,
         job="recorded",
-        roster=replace(snapshot.roster, nodes=nodes),
+        roster=replace(snapshot.roster, nodes=tuple(nodes.values())),
         samples=tuple(map(_sample, snapshot.samples)),
         frames=tuple(map(_frame, snapshot.frames)),
         gone=gone,
-        unread=tuple(replace(u, reason=text_of_nobody(u.reason)) for u in snapshot.unread),
+        unread=tuple(_unread(item, nodes) for item in snapshot.unread),
     )
 
 

@@ -14,9 +14,8 @@ from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.rules.consequence import SEEN_LATE_S, deaths_of, saw_a_death
 from ddetect.correlate.rules.fault import death_lines, rank_died
 from ddetect.correlate.scene import Scene
-from ddetect.model import SILENT_AGENT, Cause, Culprit, Departure, Gone, Proof, Status
+from ddetect.model import Cause, Culprit, Departure, Gone, Proof, Status
 
-_SILENT = re.compile(re.sub(r"{\w+[^}]*}", "(.+)", SILENT_AGENT))
 _FAILED_RANKS = re.compile(r"\branks? ([\d, ]+) failed to pass", re.IGNORECASE)
 
 
@@ -61,10 +60,9 @@ def _silent_nodes(scene: Scene, deaths: list[Gone]) -> dict[str, list[int]]:
     since = max((gone.age_s for gone in deaths), default=0.0)
     found: dict[str, list[int]] = {}
     for item in scene.snapshot.unread:
-        said = _SILENT.match(item.reason)
         ranks = [rank for rank in item.ranks if rank not in scene.gone_ranks]
-        if said is not None and ranks and float(said[2]) >= since - SEEN_LATE_S:
-            found[said[1]] = sorted({*found.get(said[1], []), *ranks})
+        if item.silent_s is not None and ranks and item.silent_s >= since - SEEN_LATE_S:
+            found[item.node] = sorted({*found.get(item.node, []), *ranks})
     return found
 
 

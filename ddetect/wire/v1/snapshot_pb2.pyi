@@ -247,12 +247,16 @@ class Gone(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., signal: _Optional[int] = ...) -> None: ...
 
 class Unread(_message.Message):
-    __slots__ = ("ranks", "reason")
+    __slots__ = ("ranks", "reason", "node", "silent_s")
     RANKS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    SILENT_S_FIELD_NUMBER: _ClassVar[int]
     ranks: str
     reason: str
-    def __init__(self, ranks: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    node: str
+    silent_s: float
+    def __init__(self, ranks: _Optional[str] = ..., reason: _Optional[str] = ..., node: _Optional[str] = ..., silent_s: _Optional[float] = ...) -> None: ...
 
 class Limit(_message.Message):
     __slots__ = ("phase", "longest_s", "seen")

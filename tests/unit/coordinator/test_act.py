@@ -50,7 +50,7 @@ def test_notify_posts_what_slack_shows_and_programs_read(hook, tmp_path):
     url, posts = hook
     incident = loader_hang()
 
-    asyncio.run(act.notify(url, incident, tmp_path))
+    asyncio.run(act.notify(url, incident, str(tmp_path)))
 
     ((kind, payload),) = posts
     assert kind == "application/json"
@@ -60,7 +60,7 @@ def test_notify_posts_what_slack_shows_and_programs_read(hook, tmp_path):
 
 def test_notify_survives_a_hook_that_is_gone(tmp_path):
     """A dead web hook is a line in the log, nothing more."""
-    asyncio.run(act.notify("http://127.0.0.1:9/nobody", loader_hang(), tmp_path))
+    asyncio.run(act.notify("http://127.0.0.1:9/nobody", loader_hang(), str(tmp_path)))
 
 
 def test_command_gets_the_folder_and_the_verdict(tmp_path):
@@ -68,7 +68,7 @@ def test_command_gets_the_folder_and_the_verdict(tmp_path):
     script = tmp_path / "page-me.sh"
     script.write_text('printf "%s %s %s" "$1" "$DDETECT_STATUS" "$DDETECT_CAUSE" > "$(dirname "$0")/said"\n')
 
-    asyncio.run(act.run_command(f"sh {script}", loader_hang(), tmp_path / "incident-001"))
+    asyncio.run(act.run_command(f"sh {script}", loader_hang(), str(tmp_path / "incident-001")))
 
     assert (tmp_path / "said").read_text() == f"{tmp_path / 'incident-001'} hang data_loading"
 
@@ -134,11 +134,18 @@ def test_incident_is_rewritten_in_the_folder_that_it_claimed(tmp_path):
     assert first.write(replace(loader_hang(), number=2), Snapshot()) == tmp_path / "incident-003"
 
 
-def test_folder_that_is_not_claimed_yet_is_not_shown_as_ours(tmp_path):
-    """Until it is written nobody knows its number."""
+def test_folder_that_is_not_written_yet_is_not_shown(tmp_path):
+    """Until it is written nobody knows its number, nor finds anything in it."""
     incidents = Incidents(tmp_path)
-    assert not incidents.has(loader_hang())
+    assert (incidents.shown(None), incidents.shown(loader_hang())) == ("", "")
 
-    incidents.write(loader_hang(), Snapshot())
+    folder = incidents.write(loader_hang(), Snapshot())
 
-    assert incidents.has(loader_hang())
+    assert incidents.shown(loader_hang()) == str(folder)
+
+
+def test_message_of_an_incident_without_a_folder_says_so():
+    """The file system does not answer: a path that may become another incident's is worse than none."""
+    said = act.message(loader_hang(), "")
+
+    assert said.endswith("its evidence is not written yet")

@@ -217,6 +217,69 @@ def test_silent_node_is_named_before_the_end_too():
     assert named == [(1,)]
 
 
+@pytest.mark.parametrize("seconds", [0, 12], ids=["not judged yet", "confirmed before"])
+def test_crash_is_told_without_unread_ranks_though_the_agents_left_first(seconds):
+    """The launcher ends the agents before the coordinator's last word: ranks whose end was told need no reading."""
+    story = TwoNodes()
+    story.stepped_at = story.now
+    crash = Gone(0, Role.RANK, -1, 11, Departure.RAISED, 0.2, "ValueError: bad")
+    story.say("node-0", NodeGone((crash,)))
+    story.say("node-1", NodeGone((Gone(1, Role.RANK, -1, 12, Departure.RAISED, 0.1, CLOSED),)))
+    story.run(seconds, "node-0", "node-1")
+    for node in ("node-0", "node-1"):
+        story.event(Lost(node))
+    story.event(FAILED)
+
+    verdict = story.records[-1].incident.verdict
+    assert alarms(story) == 1
+    assert (verdict.culprit_ranks, verdict.unread, verdict.confidence) == ((0,), (), 0.97)
+    assert verdict.summary == "rank 0 raised ValueError: bad"
+
+
+def test_second_death_after_an_alarm_does_not_make_the_first_less_sure():
+    """The incident that was confirmed is judged once more at the end, when all agents have left."""
+    story = TwoNodes()
+    story.stepped_at = story.now
+    crash = Gone(0, Role.RANK, -1, 11, Departure.RAISED, 0.2, "ValueError: bad")
+    story.say("node-0", NodeGone((crash,)))
+    story.run(12, "node-0", "node-1")
+    said = story.records[-1].incident.verdict
+    story.say("node-1", NodeGone((Gone(1, Role.RANK, -1, 12, Departure.RAISED, 0.1, CLOSED),)))
+    for node in ("node-0", "node-1"):
+        story.event(Lost(node))
+    story.event(FAILED)
+
+    verdict = story.records[-1].incident.verdict
+    assert (verdict.culprit_ranks, verdict.unread) == ((0,), ())
+    assert verdict.confidence >= said.confidence
+
+
+def test_agent_that_hung_up_has_left_and_is_not_called_silent():
+    """Of a rank whose end nobody told nothing is known: its agent was there a moment ago."""
+    story = TwoNodes()
+    story.stepped_at = story.now
+    story.say("node-0", NodeGone((Gone(0, Role.RANK, -1, 11, Departure.RAISED, 0.1, "ValueError: bad"),)))
+    for node in ("node-0", "node-1"):
+        story.event(Lost(node))
+    story.event(FAILED)
+
+    verdict = story.records[-1].incident.verdict
+    assert [(item.ranks, item.reason) for item in verdict.unread] == [((1,), "the agent on node-1 has left")]
+
+
+def test_silence_is_not_rounded_before_it_is_held_against_a_death():
+    """8.4 s of silence and a death 9.8 s ago: as near as an agent may be late, though 8 s would not be."""
+    story = TwoNodes()
+    story.stepped_at = story.now
+    story.now += 0.6
+    story.say("node-0", NodeGone((Gone(0, Role.RANK, -1, 11, Departure.RAISED, 2.0, CLOSED),)))
+    story.run(7, "node-0")
+    story.now += 0.8
+    story.event(FAILED)
+
+    assert [record.incident.verdict.culprit_ranks for record in story.records if record.alarm] == [(1,)]
+
+
 def test_deaths_with_a_proof_are_alarms_as_before():
     """Nobody waits for patience when the first fault is known."""
     story = Story(replace(LIVES, proof=Proof.STRUCTURAL)).run(10, stepping=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
@@ -15,13 +16,15 @@ import grpc.aio
 import pytest
 
 from ddetect.client import read_status
+from ddetect.coordinator import server
 from ddetect.coordinator.act import OnHang
+from ddetect.coordinator.events import Record
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.server import Coordinator, Options, check_listen
 from ddetect.coordinator.state import Job
 from ddetect.errors import HostError, NetworkError, UsageError
 from ddetect.messages import Hello, NodeBeat, NodeRoster
-from ddetect.model import Beats, Roster, Settings, Snapshot
+from ddetect.model import Beats, Incident, Roster, Settings, Snapshot
 from ddetect.wire.channel import metadata, open_channel
 from ddetect.wire.codec import encode_from_agent
 from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc
@@ -131,7 +134,6 @@ def test_alarm_reaches_the_launcher_though_the_disk_is_full(run_dir):
 
     async def scene() -> None:
         async with serving(run_dir) as (coordinator, _):
-            from ddetect.coordinator.events import Record
 
             def full(*_: object) -> None:
                 raise OSError(28, "No space left on device")
@@ -148,12 +150,40 @@ def test_alarm_names_the_folder_that_was_claimed(run_dir):
 
     async def scene() -> None:
         async with serving(run_dir) as (coordinator, _):
-            from ddetect.coordinator.events import Record
-
             (run_dir / "out" / "incident-003").mkdir()
             await coordinator._record(Record(replace(loader_hang(), number=3), Snapshot(), alarm=True))
         assert "incident-004" in (run_dir / "summary.txt").read_text()
         assert list((run_dir / "out" / "incident-003").iterdir()) == []
+
+    asyncio.run(asyncio.wait_for(scene(), 120))
+
+
+def test_alarm_names_no_folder_while_the_file_system_does_not_answer(run_dir, monkeypatch):
+    """The claim that comes late may take another number: a path shown before it would be somebody else's."""
+    monkeypatch.setattr(server, "WRITE_TIMEOUT_S", 0.05)
+    answers = threading.Event()
+
+    async def scene() -> None:
+        async with serving(run_dir) as (coordinator, _):
+            write = coordinator.incidents.write
+
+            def late(incident: Incident, snapshot: Snapshot) -> Path:
+                answers.wait(60)
+                (run_dir / "out" / "incident-003").mkdir()  # another job's, meanwhile
+                return write(incident, snapshot)
+
+            coordinator.incidents.write = late  # type: ignore[method-assign]
+            incident = replace(loader_hang(), number=3)
+            try:
+                await coordinator._record(Record(incident, Snapshot(), alarm=True))
+                told = [(run_dir / name).read_text() for name in ("alarm-001.txt", "summary.txt")]
+            finally:
+                answers.set()
+            assert all("its evidence is not written yet" in text for text in told)
+            assert not any("incident-003" in text for text in told)
+            while not coordinator.incidents.shown(incident):
+                await asyncio.sleep(0.01)
+            assert coordinator.incidents.shown(incident).endswith("incident-004")
 
     asyncio.run(asyncio.wait_for(scene(), 120))
 

@@ -119,15 +119,13 @@ def test_living_rank_named_beside_a_death_gets_half_the_confidence_of_a_death(do
     assert verdict.confidence <= confidence.DEAD / 2
 
 
-def silent(world: int, nodes: dict[str, list[int]], gone: list[Gone], *, for_s: int = 9) -> Snapshot:
+def silent(world: int, nodes: dict[str, list[int]], gone: list[Gone], *, for_s: float = 9.0) -> Snapshot:
     """Nodes fell silent: nothing is known of their ranks but that they were there."""
     builder = build(world)
     for rank in range(world):
         builder.does(rank, "asleep")
     builder.gone = gone
-    unread = tuple(
-        Unread(tuple(ranks), f"the agent on {node} is silent for {for_s} s") for node, ranks in nodes.items()
-    )
+    unread = tuple(Unread(tuple(ranks), f"no word from {node}", node, for_s) for node, ranks in nodes.items())
     snapshot = builder.snapshot(samples=(), unread=unread, progress=Progress(), ops=Ops())
     phase = np.full(len(snapshot.roster), UNKNOWN)
     return replace(snapshot, beats=replace(snapshot.beats, phase=phase))
@@ -199,7 +197,7 @@ def test_silent_node_comes_before_a_living_rank_when_connections_were_closed():
     builder = build(3)
     builder.does(1, "asleep")
     builder.gone = [died(0, RAISED, exception=CLOSED)]
-    builder.unread = [Unread((2,), "the agent on node-1 is silent for 9 s")]
+    builder.unread = [Unread((2,), "no word from node-1", "node-1", 9.0)]
 
     assert judge(builder.snapshot()).culprit_ranks == (2,)
 

@@ -11,7 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ddetect.coordinator.gather import join_tables, kept_rows
 from ddetect.correlate.judge import judge
+from ddetect.correlate.kinds import Kind
+from ddetect.correlate.scene import Scene
+from ddetect.correlate.signatures import default_signatures
 from ddetect.model import (
     Cause,
     Departure,
@@ -49,6 +53,23 @@ def test_unread_recorder_of_the_culprit_lowers_confidence():
     assert (verdict.cause, verdict.culprit_ranks) == (Cause.DATA_LOADING, (2,))
     assert verdict.confidence < judge(full).confidence
     assert "1 of 4 ranks unread" in verdict.summary
+
+
+@pytest.mark.parametrize("last", [True, False], ids=["seen last", "seen first"])
+def test_old_process_of_a_rank_is_not_taken_for_the_rank(last):
+    """Both live for a while after a restart: the one in the roster speaks, wherever its row is."""
+    snapshot = scene(all_reduce=[0, 1], asleep=[2])
+    (*earlier, sample) = snapshot.samples
+    old = kept_rows(sample, np.array([False, False, True]))
+    old = replace(old, rank=np.array([1]), pid=np.array([11]))
+    parts = [sample, old] if last else [old, sample]
+    looks = (*earlier, join_tables(Sample, parts, sightings=sample.sightings))
+
+    verdict = judge(replace(snapshot, samples=looks))
+
+    assert verdict == judge(snapshot)
+    process = Scene(replace(snapshot, samples=looks), default_signatures()).rank_process(1)
+    assert (process.pid, process.doing.kind) == (4010, Kind.COLLECTIVE)
 
 
 def test_unread_waiter_is_not_accused():

@@ -85,7 +85,7 @@ def snapshot() -> Snapshot:
         ops=Ops(rank=[0], group=[0], seq=[3], signature=[0], state=[1], frame=[0]),
         p2p=OpenP2P(rank=[1], kind=[2], peer=[0], tag=[0], group=[0], waiting=[1], age_s=[2.5]),
         gone=(Gone(1, Role.LOADER_WORKER, 0, 99, Departure.RAISED, 1.0, "ValueError: x", READ, 9),),
-        unread=(Unread((0, 1), "no recorder"),),
+        unread=(Unread((0, 1), "no recorder"), Unread((2,), "its agent has left", "node-2", 0.0)),
         limits=(Limit(Phase.DATA, 1.25, 7),),
         settings=Settings(patience_s=5),
     )
