@@ -139,7 +139,12 @@ class Job:
                 self.nodes.take_beat(event.node, beat, now)
             case NodeGone() as told:
                 known = {_identity(gone) for gone, _ in self.gone}
-                news = [gone for gone in told.gone if _identity(gone) not in known]
+                # A process that another node's has replaced may end as it likes.
+                news = [
+                    gone
+                    for gone in told.gone
+                    if _identity(gone) not in known and gone.rank not in node.superseded
+                ]
                 self.gone.extend((gone, now - gone.age_s) for gone in news)
             case Evidence() as evidence:
                 question = self._question

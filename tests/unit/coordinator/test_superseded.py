@@ -12,10 +12,12 @@ from ddetect.correlate.judge import judge
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import default_signatures
 from ddetect.correlate.wait import every_node_is_heard
-from ddetect.messages import Evidence, FromAgent, NodeBeat, NodeRoster, TakeEvidence
+from ddetect.messages import Evidence, FromAgent, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
     UNKNOWN,
     Beats,
+    Departure,
+    Gone,
     Group,
     OpenP2P,
     Progress,
@@ -118,6 +120,17 @@ def test_old_node_whose_ranks_others_hold_is_not_asked_and_not_shown():
     assert scene.rank_process(1).sighting == NEW
     for table in (scene.snapshot.roster, scene.snapshot.progress, scene.snapshot.p2p):
         assert sorted(table.rank.tolist()) == [0, 1]
+
+
+def test_end_of_a_process_that_was_replaced_elsewhere_is_no_death_of_the_rank():
+    """The old node may end what it has: another process is the rank now."""
+    job = Restart()
+    job.holds("node-a", [1], pid=11, world=2)
+    job.holds("node-b", [0, 1], pid=20, world=2)
+    job.say("node-a", NodeGone((Gone(1, Role.RANK, UNKNOWN, 11, Departure.VANISHED, 0.1, signal=9),)))
+    job.run(4)
+
+    assert job.job.gone == []
 
 
 def test_old_node_that_keeps_one_rank_speaks_for_that_one_only():
