@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import AGE_UNKNOWN, Finding, Precedence
-from ddetect.correlate.motion import moved
+from ddetect.correlate.motion import Motion, moved
 from ddetect.correlate.phrases import each_of, wait_lines
 from ddetect.correlate.reasons import Reason, explain, sight_lines, user_line
 from ddetect.correlate.scene import Scene
@@ -64,7 +64,7 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
         factors.append(confidence.NOT_TOLD)
     if any(wait.doubtful for wait in held):
         factors.append(confidence.DOUBTFUL)
-    motion = "" if structural else moved(scene.snapshot, ranks)
+    motion = Motion() if structural else moved(scene.snapshot, ranks)
     evidence = [line for _, reason in named[:4] for line in reason.evidence]
     evidence += [line for wait in held[:4] for line in wait_lines(wait)]
     if motion:
