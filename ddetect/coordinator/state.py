@@ -70,18 +70,14 @@ class Watch:
     steps: int
     rank: int
     next_look_at: float
-    still_since: (
-        float  # patience counts from here: when we began to look, or last saw something move for certain
-    )
+    still_since: float  # patience counts from here: when we began to look, or saw certain motion
     looks: list[Look] = field(default_factory=list)
     taken: int = 0  # looks taken so far
     empty: int = 0  # questions in a row that nobody answered
     native: tuple[int, ...] = ()
     incident: Incident | None = None
     snapshot: Snapshot | None = None
-    weak_at: float = (
-        -math.inf
-    )  # when something moved beside those that are waited for: a child, another thread
+    weak_at: float = -math.inf  # when we last saw weak motion: a child's bytes, another thread
 
 
 class Job:

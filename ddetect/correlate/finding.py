@@ -40,5 +40,5 @@ class Finding:
     evidence: tuple[str, ...] = ()
     weight: float = 0.0  # among findings of one precedence and proof, the heavier wins; equals are joined
     held: tuple[Wait, ...] = ()  # the operations that wait for the culprits
-    unsaid: tuple[int, ...] = ()  # culprits that `says` leaves out, to stay a sentence
     stands_s: float = AGE_UNKNOWN  # how long the longest of the culprits has stood still
+    unsaid: tuple[int, ...] = ()  # culprits that `says` leaves out, to stay a sentence
