@@ -21,6 +21,11 @@ Floats = npt.NDArray[np.float64]
 UNKNOWN = -1
 """An integer that nobody told us: a rank, a root, an index."""
 
+DEVICE_LIBRARY = r"lib(cuda|cudart|amdhip64|hsa-runtime64)\.so"
+"""A pattern: a GPU's driver and runtime have no names for most of their functions, so in `Thread.native` the library
+stands for them.
+"""
+
 
 class Status(str, Enum):
     """What the person in front of the screen wants to know first."""

@@ -1,8 +1,8 @@
 """Three looks and a verdict: `ddetect attach --once`.
 
 Enters: a JobScan that has chosen its job. Leaves: an Incident (nothing is written) and its Snapshot. A hang is claimed
-only if nobody who is named or waits has moved between the looks. Never here: patience; the verdict stays `suspected`
-unless its proof needs no time.
+only if nobody who is named or waits has moved between the looks; what moved beside them is told as evidence.
+Never here: patience; the verdict stays `suspected` unless its proof needs no time.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Enters: one Sample after another with its time. Leaves: the age of each rank's last sign of life. A sign of life is
 another function in the stack, bytes that moved, a child that came or went. CPU time is none, and neither is another
-line of the same function. Pure. Never here: limits, verdicts, clocks.
+line of the same function; nor what moves beside a rank (WEAK), which the coordinator weighs. Pure.
+Never here: limits, verdicts, clocks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from ddetect.correlate.classify import classify
 from ddetect.correlate.kinds import Kind
-from ddetect.correlate.motion import BYTES_MOVE, changes
+from ddetect.correlate.motion import BYTES_MOVE, WEAK, changes
 from ddetect.correlate.signatures import default_signatures
 from ddetect.model import UNKNOWN, Role, Sample
 
@@ -44,7 +45,7 @@ class Stillness:
             if _children(before, rank) != _children(sample, rank):
                 found.setdefault("its child processes change", set()).add(rank)
         for what, moved in found.items():
-            for rank in moved:
+            for rank in moved if what not in WEAK else ():
                 self._moved_at[rank] = now
                 self.why[rank] = what
 

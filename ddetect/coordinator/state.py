@@ -44,7 +44,9 @@ OUTLIVED_S = 60.0  # this long after a signal to end it, a job that lives is wat
 ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart
 SLOW_STALL_S = 30.0  # ranks move but the job does not step, or one rank alone stands still
 UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
-UNCOUNTED_MARGIN = 10.0  # no rank has a probe and nobody waits: a job may do one thing nearly all of its time
+# No rank has a probe and nobody waits: a job may do one thing nearly all of its time. Also the most that weak motion
+# can stretch a limit.
+UNCOUNTED_MARGIN = 10.0
 ASKED_TO_STOP = ("KeyboardInterrupt", "SignalException")
 
 
@@ -68,13 +70,14 @@ class Watch:
     steps: int
     rank: int
     next_look_at: float
-    still_since: float  # patience counts from here: when we began to look, or last saw something move
+    still_since: float  # patience counts from here: when we began to look, or saw certain motion
     looks: list[Look] = field(default_factory=list)
     taken: int = 0  # looks taken so far
     empty: int = 0  # questions in a row that nobody answered
     native: tuple[int, ...] = ()
     incident: Incident | None = None
     snapshot: Snapshot | None = None
+    weak_at: float = -math.inf  # when we last saw weak motion: a child's bytes, another thread
 
 
 class Job:
@@ -271,7 +274,7 @@ class Job:
             self._deaths_judged = len(self._deaths())
             watch.next_look_at = math.inf if alarm else watch.next_look_at
         # Look again in a while, and surely when an alarm may be due.
-        due = watch.still_since + self._confirm_after_s(watch, verdict)
+        due = self._due_at(watch, verdict)
         if now < due < watch.next_look_at:
             watch.next_look_at = due
         if before is not None and not alarm and life.same_words(before.verdict, verdict):
@@ -300,10 +303,20 @@ class Job:
         if not ranks or (verdict.cause is Cause.LEFT_EARLY and not verdict.waiting):
             # Everybody leaves one day, and somebody is last: while anyone moves, the job is ending, not stuck.
             ranks = tuple(int(rank) for rank in snapshot.roster.rank)
-        if moved(snapshot, ranks):
+        motion = moved(snapshot, ranks)
+        if motion.certain:
             watch.still_since = now
+        if motion.weak:
+            watch.weak_at = now
         watch.still_since = max(watch.still_since, self.nodes.active_at(ranks))
-        return now - watch.still_since >= self._confirm_after_s(watch, verdict)
+        return now >= self._due_at(watch, verdict)
+
+    def _due_at(self, watch: Watch, verdict: Verdict) -> float:
+        """When patience ends. Weak motion puts that off, and not for ever: a metrics daemon never rests."""
+        after_s = self._confirm_after_s(watch, verdict)
+        at_most_s = UNCOUNTED_MARGIN * self.patience.confirm_after_s(watch.phase, steps=watch.steps)
+        stretched = max(watch.still_since, watch.weak_at) + after_s
+        return min(stretched, watch.still_since + max(after_s, at_most_s))
 
     def _confirm_after_s(self, watch: Watch, verdict: Verdict) -> float:
         limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)

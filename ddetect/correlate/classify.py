@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.signatures import FramePattern, Rule, Signatures
 from ddetect.correlate.where import innermost_user, is_probe, is_user
-from ddetect.model import Frame, Role, Sighting, Thread
+from ddetect.model import DEVICE_LIBRARY, Frame, Role, Sighting, Thread
 
-__all__ = ["Doing", "Signatures", "classify", "classify_thread", "posture_of"]
+__all__ = ["Doing", "NATIVE_COLLECTIVE", "Signatures", "classify", "classify_thread", "posture_of"]
 
 _ALWAYS_FILE_CALLS = frozenset({"flock", "fsync", "fdatasync", "sync", "syncfs", "openat", "open", "creat"})
 _FILE_CALLS = re.compile(
@@ -24,12 +24,13 @@ _FILE_WCHAN = re.compile(
     r"|jbd2|io_schedule|folio_wait|wait_on_page|xfs_|ext4_|beegfs"
 )
 _NATIVE_LOCK = re.compile(r"PyThread_acquire_lock|lock_PyThread_acquire|rlock_acquire|acquire_timed")
-_NATIVE_COLLECTIVE = re.compile(r"\bc10d::|\bgloo::|\bp?nccl[A-Z]")
+NATIVE_COLLECTIVE = re.compile(r"\bc10d::|\bgloo::|\bp?nccl[A-Z]")
+"""Inside DDP's reducer, a process group or its backend."""
 # Whoever stands inside the runtime in a job that does not move waits for the device, also where it only launches: the
 # queue is full. Driver and runtime have no names for their own functions; then the library stands for them.
 _NATIVE_DEVICE = re.compile(
     r"^(cuda|hip)[A-Z]\w*$|^cu(Stream|Event|Ctx|Mem|Launch)\w*$|_local_scalar_dense_(cuda|hip)|memcpy_and_sync"
-    r"|^lib(cuda|cudart|amdhip64|hsa-runtime64)\.so"
+    rf"|^{DEVICE_LIBRARY}"
 )
 _MAY_SYNC = frozenset({Kind.USER, Kind.OPTIMIZER, Kind.CHECKPOINT})
 """Kinds of code that may ask the device for a number: `.item()` and `.cpu()` have no frame of their own."""
@@ -150,7 +151,7 @@ def classify_thread(
         if frame is not None and not (syncs and rule.kind in _MAY_SYNC):
             op = frame.function if rule.op == "$function" else rule.op
             return Doing(rule.kind, posture, op, user, thread, lock)
-    if thread.native and any(_NATIVE_COLLECTIVE.search(symbol) for symbol in thread.native) and not lock:
+    if thread.native and any(NATIVE_COLLECTIVE.search(symbol) for symbol in thread.native) and not lock:
         return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock)
     if syncs:
         return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock)

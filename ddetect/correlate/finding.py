@@ -26,7 +26,9 @@ class Precedence(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One explanation, complete in itself. `says` is the first half of the summary, `held` makes the second."""
+    """One explanation, complete in itself. `says` is the first half of the summary, `unsaid` ends it; `held` makes the
+    second.
+    """
 
     precedence: Precedence
     status: Status
@@ -39,3 +41,4 @@ class Finding:
     weight: float = 0.0  # among findings of one precedence and proof, the heavier wins; equals are joined
     held: tuple[Wait, ...] = ()  # the operations that wait for the culprits
     stands_s: float = AGE_UNKNOWN  # how long the longest of the culprits has stood still
+    unsaid: tuple[int, ...] = ()  # culprits that `says` leaves out, to stay a sentence

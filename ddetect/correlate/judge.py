@@ -26,7 +26,7 @@ from ddetect.correlate.rules.missing import never_entered
 from ddetect.correlate.rules.unseen import connections_closed, fell_silent, oldest_consequence
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import Signatures, default_signatures
-from ddetect.correlate.wait import every_node_is_heard, may_wait_for_device, unheard
+from ddetect.correlate.wait import every_node_is_heard, unheard
 from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
 from ddetect.model import Departure, Phase, Proof, Settings, Snapshot, Status, Unread, Verdict, Waiting
 from ddetect.rankset import format_ranks
@@ -82,7 +82,7 @@ def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tu
     suspects = scene.live if alone else (waits.waited | waits.presumed) & ~waits.blocked
     # A rank that was not accused because this line may be Work.wait() is worth the question too.
     unclear = scene.asks_lock & ~scene.progress_read & ~waits.blocked
-    unclear |= may_wait_for_device(scene) & ~waits.blocked
+    unclear |= scene.may_wait_for_device & ~waits.blocked
     ranks = scene.ranks[scene.asks_lock & suspects | unclear | scene.native_fades & scene.live]
     return tuple(sorted({*one, *(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid)}))
 
@@ -163,7 +163,7 @@ def _undecided(scene: Scene, waits: Waits) -> Verdict:
     silent = sorted({int(rank) for rank in scene.ranks[waits.murky]})
     waiting = waiting_words(waits.all, it="")
     may_wait = scene.live & (
-        (scene.kind == Kind.DEVICE_SYNC) & ~scene.progress_read | may_wait_for_device(scene)
+        (scene.kind == Kind.DEVICE_SYNC) & ~scene.progress_read | scene.may_wait_for_device
     )
     if blind:
         text = f"{waiting}; {_blind_words(scene, blind)}, so who is missing is not known"

@@ -1,8 +1,8 @@
-"""Has a culprit moved between the looks? A Snapshot and ranks enter, a sentence leaves: "" means nothing moved.
+"""Has a culprit moved between the looks? A Snapshot and ranks enter, a Motion leaves; it is false if nothing moved.
 
 CPU time is not motion (waiters spin), and neither is another line of the same functions: a busy loop has those too.
-Loader workers count as their rank does; its other threads and children only where the rank waits for them.
-Never here: who the culprits are.
+Loader workers count as their rank does. What its children write and what its other threads do is weak motion: they may
+do its work, or be a metrics daemon and a heartbeat that nobody waits for. Never here: who the culprits are.
 """
 
 from __future__ import annotations
@@ -10,98 +10,138 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from ddetect.correlate.classify import classify
-from ddetect.correlate.kinds import Kind, Posture
+from ddetect.correlate.classify import classify, classify_thread
+from ddetect.correlate.kinds import COMMUNICATING, Kind, Posture
 from ddetect.correlate.signatures import default_signatures
-from ddetect.correlate.where import innermost_user, is_probe
-from ddetect.model import Ints, Role, Sample, Sighting, Snapshot, Thread
+from ddetect.correlate.where import Path, functions, innermost_user
+from ddetect.model import Ints, Role, Sample, Sighting, Snapshot
 from ddetect.rankset import format_ranks
 
 IO_NOISE_BYTES = 65536
 """Less than this between two looks is logging and our own questions, not a checkpoint."""
 
 BYTES_MOVE = "bytes are read or written"
+CHILD_MOVES = "a child process reads or writes"
+THREAD_MOVES = "another thread of it moves"
+LOOP_MOVES = "a thread that trains moves"
+WEAK = frozenset({CHILD_MOVES, THREAD_MOVES})
+"""Changes beside a rank, of which nobody knows whether the rank waits for them."""
 
-Path = tuple[tuple[str, str], ...]
-_POOL_THREAD = re.compile(r"(concurrent/futures/process|loky/process_executor|_async_process_executor)\.py$")
-"""The thread that talks to the processes of an executor, while the main thread waits for a future."""
+_TRAINING = COMMUNICATING | {Kind.BACKWARD, Kind.OPTIMIZER}
+_TALKS_TO_CHILDREN = re.compile(
+    r"(concurrent/futures/process|loky/process_executor|_async_process_executor|(^|/)subprocess)\.py$"
+)
+"""A thread that talks to child processes (those of an executor, one of its own) while the main thread waits for it."""
 
 
-def moved(snapshot: Snapshot, ranks: Iterable[int]) -> str:
-    """What moved among these ranks between the first look and the last: fetches, stacks, bytes. "" if nothing did."""
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """What moved, in words; "" is nothing. `certain`: these ranks work. `weak`: something beside them does."""
+
+    certain: str = ""
+    weak: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.certain or self.weak)
+
+    def __str__(self) -> str:
+        return "; ".join(part for part in (self.certain, self.weak) if part)
+
+
+def moved(snapshot: Snapshot, ranks: Iterable[int]) -> Motion:
+    """What moved among these ranks between the first look and the last: fetches, stacks, bytes."""
     wanted = np.unique(np.fromiter(ranks, np.int64))
-    if len(snapshot.samples) < 2 or not len(wanted):
-        return ""
-    parts: list[str] = []
+    certain: list[str] = []
+    weak: list[str] = []
     for before, after in zip(snapshot.samples, snapshot.samples[1:], strict=False):
-        parts += [f"{what} on {_ranks(ranks)}" for what, ranks in changes(before, after, wanted).items()]
-    return "; ".join(dict.fromkeys(parts))
+        for what, movers in changes(before, after, wanted).items():
+            (weak if what in WEAK else certain).append(f"{what} on {_ranks(movers)}")
+    return Motion("; ".join(dict.fromkeys(certain)), "; ".join(dict.fromkeys(weak)))
 
 
 def changes(
     before: Sample, after: Sample, wanted: Ints, *, io_noise_bytes: int = IO_NOISE_BYTES
 ) -> dict[str, set[int]]:
-    """Compare two looks, process by process: what changed, and on which ranks."""
+    """Compare two looks, process by process: what changed, and on which ranks. What is in WEAK proves nothing."""
     first = {_process(before, i): i for i in np.flatnonzero(np.isin(before.rank, wanted))}
     found: dict[str, set[int]] = {}
     for now in np.flatnonzero(np.isin(after.rank, wanted)):
         then = first.get(_process(after, now))
         if then is None:
             continue
-        rank = int(after.rank[now])
+        rank, role = int(after.rank[now]), after.role[now]
         if after.fetching[now] != before.fetching[then]:
             found.setdefault("data is being fetched", set()).add(rank)
         old, new = _path(before, int(then)), _path(after, int(now))
-        if after.role[now] in (Role.RANK, Role.LOADER_WORKER) and None not in (old, new) and old != new:
+        if role in (Role.RANK, Role.LOADER_WORKER) and None not in (old, new) and old != new:
             found.setdefault("the stack changes", set()).add(rank)
-        elif after.role[now] == Role.RANK and _threads_move(_sighting(before, then), _sighting(after, now)):
-            found.setdefault("a thread that it waits for moves", set()).add(rank)
+        elif role == Role.RANK and (what := _threads_move(_sighting(before, then), _sighting(after, now))):
+            found.setdefault(what, set()).add(rank)
         known = min(after.io_bytes[now], before.io_bytes[then]) >= 0
-        flow = known and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes
-        if flow and (after.role[now] != Role.CHILD or _waits_for_children(after, rank)):
-            found.setdefault(BYTES_MOVE, set()).add(rank)
-    return found
+        if known and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
+            found.setdefault(CHILD_MOVES if role == Role.CHILD else BYTES_MOVE, set()).add(rank)
+    beside = found.pop(CHILD_MOVES, set())
+    beside -= _wait_for_something_else(after, beside)
+    return found | ({CHILD_MOVES: beside} if beside else {})
 
 
-def _threads_move(before: Sighting, after: Sighting) -> bool:
-    """The main thread waits for a lock or a thread, and threads of the user's are elsewhere than they were."""
-    if before.dumper != after.dumper or _others(before) == _others(after):
-        return False
-    doing = classify(after, default_signatures())
-    return doing.kind in (Kind.LOCK, Kind.TEARDOWN) or doing.waits_on_user_line or doing.lock is True
+def _threads_move(before: Sighting, after: Sighting) -> str:
+    """What to say of its other threads, if the main thread waits for a lock or a thread; "" if they stand still."""
+    if before.dumper != after.dumper:
+        return ""
+    old, new = _others(before), _others(after)
+    moving = (old - new) + (new - old)
+    if not moving:
+        return ""
+    signatures = default_signatures()
+    doing = classify(after, signatures)
+    if not (doing.kind in (Kind.LOCK, Kind.TEARDOWN) or doing.waits_on_user_line or doing.lock is True):
+        return ""
+    kinds = {
+        classify_thread(thread, signatures).kind
+        for thread in (*before.threads, *after.threads)
+        if not thread.is_main and functions(thread.stack) in moving
+    }
+    return LOOP_MOVES if kinds & _TRAINING else THREAD_MOVES
 
 
 def _others(sighting: Sighting) -> Counter[Path]:
     """Where the other threads are. Without a line of the user's a thread is a library's own: those run for ever."""
     frameworks = default_signatures().frameworks
     return Counter(
-        _functions(thread)
+        functions(thread.stack)
         for thread in sighting.threads
         if not thread.is_main and innermost_user(thread.stack, frameworks) is not None
     )
 
 
-def _waits_for_children(sample: Sample, rank: int) -> bool:
-    """Whether the rank's own process waits for a child process. A metrics daemon is one that nobody waits for."""
-    rows = np.flatnonzero((sample.rank == rank) & (sample.role == Role.RANK))
-    sightings = [_sighting(sample, row) for row in rows]
-    has_workers = bool(np.any((sample.rank == rank) & (sample.role == Role.LOADER_WORKER)))
-    return any(_waits_for_child(sighting, has_workers) for sighting in sightings)
+def _wait_for_something_else(sample: Sample, ranks: set[int]) -> set[int]:
+    """Those of the ranks whose own process certainly waits for no child; one that nobody could read may well wait."""
+    if not ranks:
+        return set()
+    with_workers = set(sample.rank[sample.role == Role.LOADER_WORKER].tolist())
+    rows = np.flatnonzero((sample.role == Role.RANK) & np.isin(sample.rank, list(ranks)))
+    own = {int(sample.rank[row]): _sighting(sample, row) for row in rows}
+    return {rank for rank, sighting in own.items() if _waits_for_no_child(sighting, rank in with_workers)}
 
 
-def _waits_for_child(sighting: Sighting, has_workers: bool) -> bool:
+def _waits_for_no_child(sighting: Sighting, has_workers: bool) -> bool:
     doing = classify(sighting, default_signatures())
-    if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING) or doing.posture in (Posture.CHILD, Posture.PIPE):
+    if doing.posture is Posture.STOPPED or doing.kind in COMMUNICATING:
         return True
-    if (
-        doing.kind is Kind.DATA_LOADING
-    ):  # of loader workers, if there are any; else a library maps with its own pool
-        return not has_workers
-    in_pool = (_POOL_THREAD.search(frame.file) for thread in sighting.threads for frame in thread.stack)
-    return doing.kind is Kind.LOCK and any(in_pool)
+    if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING):
+        return False
+    # The batch comes from loader workers, if there are any; else a library maps with a pool of its own.
+    if doing.kind is Kind.DATA_LOADING:
+        return has_workers
+    if doing.kind is Kind.LOCK or doing.lock is True:
+        frames = (frame for thread in sighting.threads for frame in thread.stack)
+        return not any(_TALKS_TO_CHILDREN.search(frame.file) for frame in frames)
+    return doing.kind is Kind.FILE_IO or doing.posture is Posture.FILE
 
 
 def _process(sample: Sample, row: np.intp) -> tuple[int, int, int, int]:
@@ -116,11 +156,7 @@ def _sighting(sample: Sample, row: int | np.intp) -> Sighting:
 def _path(sample: Sample, row: int) -> Path | None:
     """The functions of the main thread, without lines; None when it could not be read, which is no change."""
     main = _sighting(sample, row).main
-    return _functions(main) if main is not None and main.stack else None
-
-
-def _functions(thread: Thread) -> Path:
-    return tuple((frame.function, frame.file) for frame in thread.stack if not is_probe(frame))
+    return functions(main.stack) if main is not None and main.stack else None
 
 
 def _ranks(ranks: set[int]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ddetect.correlate.wait import Wait
 from ddetect.rankset import format_ranks
+
+MOST_SAID = 2
+"""Parts of a sentence: what is left out is counted."""
 
 
 def ranks_words(ranks: Sequence[int]) -> str:
@@ -18,6 +21,22 @@ def each_of(ranks: Sequence[int], doing: str) -> str:
     return (
         f"{ranks_words(ranks)} {doing}" if len(set(ranks)) == 1 else f"each of {ranks_words(ranks)} {doing}"
     )
+
+
+def each_in_words(named: Iterable[tuple[int, str]]) -> tuple[str, tuple[int, ...]]:
+    """Write what ranks do, those that do the same in one part, two parts at most; and the ranks that go unsaid."""
+    by_words: dict[str, list[int]] = {}
+    for rank, doing in named:
+        by_words.setdefault(doing, []).append(rank)
+    parts = [each_of(ranks, doing) for doing, ranks in by_words.items()]
+    unsaid = tuple(rank for ranks in list(by_words.values())[MOST_SAID:] for rank in ranks)
+    return "; ".join(parts[:MOST_SAID]), unsaid
+
+
+def more_words(ranks: Sequence[int]) -> str:
+    """Write "and 2 more ranks (4,6)"; nothing when there are none."""
+    count = len(set(ranks))
+    return f"and {count} more rank{'s' if count > 1 else ''} ({format_ranks(ranks)})" if count else ""
 
 
 def waiting_words(waits: Sequence[Wait], *, it: str = "it") -> str:

@@ -13,14 +13,13 @@ from math import isnan
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding
-from ddetect.correlate.phrases import ranks_words, waiting_words
+from ddetect.correlate.phrases import MOST_SAID, more_words, waiting_words
 from ddetect.model import Cause, Proof
 
 AS_LONG = 0.5
 """Who has stood still for at least this part of the longest time is as much a suspect."""
 
 MOST_EVIDENCE = 24
-_MOST_SAID = 2
 
 
 def strongest(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
@@ -42,6 +41,7 @@ def join(equals: Sequence[Finding]) -> Finding:
     if len(equals) == 1:
         return first
     several = len({finding.cause for finding in equals}) > 1
+    says, unsaid = _says(equals)
     share = max(1, MOST_EVIDENCE // len(equals))  # so that the first does not push the last out
     ages = [finding.stands_s for finding in equals if not isnan(finding.stands_s)]
     return replace(
@@ -49,7 +49,8 @@ def join(equals: Sequence[Finding]) -> Finding:
         confidence=confidence.times(
             min(finding.confidence for finding in equals), *[confidence.SEVERAL_CAUSES] * several
         ),
-        says=_says(equals),
+        says=says,
+        unsaid=unsaid,
         culprits=tuple(dict.fromkeys(culprit for finding in equals for culprit in finding.culprits)),
         evidence=tuple(dict.fromkeys(line for finding in equals for line in finding.evidence[:share])),
         held=tuple(dict.fromkeys(wait for finding in equals for wait in finding.held)),
@@ -61,7 +62,7 @@ def sentence(finding: Finding) -> str:
     """What is found, and who waits because of it."""
     held = sorted(finding.held, key=lambda wait: (-len(wait.waiters), wait.label))
     waiting = waiting_words(held, it="it" if len(_ranks([finding])) == 1 else "them")
-    return finding.says + (f"; {waiting}" if waiting else "")
+    return "; ".join(part for part in (finding.says, more_words(finding.unsaid), waiting) if part)
 
 
 def _strength(finding: Finding) -> tuple[int, bool, float, str]:
@@ -89,11 +90,12 @@ def _name(cause: Cause | None) -> str:
     return cause.value if cause is not None else ""
 
 
-def _says(equals: Sequence[Finding]) -> str:
+def _says(equals: Sequence[Finding]) -> tuple[str, tuple[int, ...]]:
+    """The first sentences, and the ranks that none of them names."""
     said = list(dict.fromkeys(finding.says for finding in equals))
-    says = "; ".join(said[:_MOST_SAID])
-    if len(said) <= _MOST_SAID:
-        return says
-    unsaid = _ranks([finding for finding in equals if finding.says not in said[:_MOST_SAID]])
-    who = f" ({ranks_words(unsaid)})" if unsaid else ""
-    return f"{says}; {len(said) - _MOST_SAID} more like them{who}"
+    told = [finding for finding in equals if finding.says in said[:MOST_SAID]]
+    named = set(_ranks(told)).difference(rank for finding in told for rank in finding.unsaid)
+    unsaid = tuple(rank for rank in _ranks(equals) if rank not in named)
+    # Findings about operations name no rank: then they are counted.
+    more = [f"{len(said) - MOST_SAID} more like them"] if len(said) > MOST_SAID and not unsaid else []
+    return "; ".join([*said[:MOST_SAID], *more]), unsaid

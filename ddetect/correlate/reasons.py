@@ -22,6 +22,9 @@ EXIT_TAKES_S = 5.0
 MOST_CHILDREN = 6
 """Child processes that are shown when a rank waits for one of them."""
 
+MOST_EXPLAINED = 512
+"""More culprits than this are one class to a reader: the rest is not looked into."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ddetect.correlate.kinds import Kind
-from ddetect.correlate.scene import Bools, Scene
-from ddetect.correlate.wait import ELSEWHERE, Wait, every_node_is_heard, numbers, unheard
+from ddetect.correlate.scene import ELSEWHERE, Bools, Scene
+from ddetect.correlate.wait import Wait, every_node_is_heard, numbers, unheard
 from ddetect.model import UNKNOWN, Phase
 
 

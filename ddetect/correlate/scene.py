@@ -15,9 +15,16 @@ import numpy.typing as npt
 
 from ddetect.correlate.classify import UNREAD, Doing, classify
 from ddetect.correlate.collectives import HOST_BACKENDS, Standing, distinct, standings
-from ddetect.correlate.kinds import COMMUNICATING, Kind, Posture
+from ddetect.correlate.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
 from ddetect.correlate.signatures import Signatures
+from ddetect.correlate.where import Path, functions
 from ddetect.model import UNKNOWN, Floats, Gone, Ints, Phase, Role, Sighting, Snapshot
+
+ELSEWHERE = (Phase.STARTING, Phase.DATA, Phase.LEAVING, Phase.EXITING)
+_OF_ITS_OWN = (
+    Posture.ASLEEP, Posture.FILE, Posture.TERMINAL, Posture.DISK, Posture.SOCKET, Posture.PIPE, Posture.CHILD,
+)  # fmt: skip
+"""No device makes a thread sit like this."""
 
 Bools = npt.NDArray[np.bool_]
 NO_SIGHTING = Sighting(state="", unread="no look at it was taken")
@@ -150,7 +157,7 @@ class Scene:
         sample = self.snapshot.samples[int(self._source[at])]
         row = self._looks[int(self._source[at])][at]
         told = self.doing(sample.sightings[int(sample.sighting[row])], Role.RANK)
-        return told.posture is doing.posture and _functions(told) == _functions(doing)
+        return told.posture is doing.posture and _path(told) == _path(doing)
 
     def doing(self, sighting: Sighting, role: Role) -> Doing:
         """What a process does, by one look at it. Found out once per sighting."""
@@ -209,6 +216,25 @@ class Scene:
             for sample in self.snapshot.samples
             if (sample.role == Role.RANK).any()
         )
+
+    @cached_property
+    def plainly_elsewhere(self) -> Bools:
+        """Ranks that certainly no device keeps: by their stack, by the kernel, by their native stack."""
+        code = np.isin(self.kind, (Kind.USER, Kind.OPTIMIZER))
+        own = np.isin(self.kind, tuple(OWN_BUSINESS)) | np.isin(self.phase, ELSEWHERE)
+        own |= code & (np.isin(self.posture, _OF_ITS_OWN) | self.has_native)
+        return np.asarray(own & self.live | self.stopped | self.gone)
+
+    @cached_property
+    def may_wait_for_device(self) -> Bools:
+        """Ranks at a busy line of the user's that may be `.item()`: on GPUs, or while another is plainly elsewhere.
+
+        Where no GPU is and everybody else is in a collective, a busy rank is what it looks like.
+        """
+        vague = self.asks_device & self.live & ~self.progress_read & ~np.isin(self.phase, ELSEWHERE)
+        if self.world == 1 or not vague.any() or not (self.on_gpu or self.plainly_elsewhere.any()):
+            return np.zeros(len(self.ranks), bool)
+        return np.asarray(vague)
 
     @cached_property
     def native_fades(self) -> Bools:
@@ -305,7 +331,5 @@ class Scene:
         return [one for one in seen if one.pid not in ended and one.sighting.state not in ("gone", "Z")]
 
 
-def _functions(doing: Doing) -> tuple[tuple[str, str], ...]:
-    """The functions of a thread without their lines: a loop shows another line in each look."""
-    stack = doing.thread.stack if doing.thread is not None else ()
-    return tuple((frame.function, frame.file) for frame in stack)
+def _path(doing: Doing) -> Path:
+    return functions(doing.thread.stack) if doing.thread is not None else ()

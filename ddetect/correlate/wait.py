@@ -12,12 +12,11 @@ import numpy as np
 
 from ddetect.correlate.collectives import Standing
 from ddetect.correlate.kinds import OWN_BUSINESS, Kind, Posture
-from ddetect.correlate.scene import Bools, Scene
+from ddetect.correlate.scene import ELSEWHERE, Bools, Scene
 from ddetect.model import UNKNOWN, Group, Ints, Phase, Waiting
 
 ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 IN_COMMUNICATION = (Phase.COLLECTIVE, Phase.P2P)
-ELSEWHERE = (Phase.STARTING, Phase.DATA, Phase.LEAVING, Phase.EXITING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,30 +65,6 @@ def minds_own_business(scene: Scene) -> Bools:
     )
 
 
-_OF_ITS_OWN = (
-    Posture.ASLEEP, Posture.FILE, Posture.TERMINAL, Posture.DISK, Posture.SOCKET, Posture.PIPE, Posture.CHILD,
-)  # fmt: skip
-
-
-def plainly_elsewhere(scene: Scene) -> Bools:
-    """Ranks of which it is certain that no device keeps them: by their stack, by the kernel, by their native stack."""
-    code = np.isin(scene.kind, (Kind.USER, Kind.OPTIMIZER))
-    own = np.isin(scene.kind, tuple(OWN_BUSINESS)) | np.isin(scene.phase, ELSEWHERE)
-    own |= code & (np.isin(scene.posture, _OF_ITS_OWN) | scene.has_native)
-    return np.asarray(own & scene.live | scene.stopped | scene.gone)
-
-
-def may_wait_for_device(scene: Scene) -> Bools:
-    """Ranks at a busy line of the user's that may be `.item()`: on GPUs, or while another rank is plainly elsewhere.
-
-    Where no GPU is and everybody else is in a collective, a busy rank is what it looks like.
-    """
-    vague = scene.asks_device & scene.live & ~scene.progress_read & ~np.isin(scene.phase, ELSEWHERE)
-    if scene.world == 1 or not vague.any() or not (scene.on_gpu or plainly_elsewhere(scene).any()):
-        return np.zeros(len(scene.ranks), bool)
-    return vague
-
-
 def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
     """Split ranks with unread recorders into those that are elsewhere by their own sighting and the blind ones."""
     at = np.array([scene.position(int(rank)) for rank in ranks], np.int64)
@@ -103,7 +78,7 @@ def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
     # A rank that nobody has seen is no absentee: the operation is of a group that exists, so its process does too.
     elsewhere = scene.gone[at] | scene.stopped[at]
     # On a host backend a page tells that the rank is in no call; a device's work is in no phase.
-    vague = may_wait_for_device(scene)[at] & (scene.on_gpu | (phase == UNKNOWN))
+    vague = scene.may_wait_for_device[at] & (scene.on_gpu | (phase == UNKNOWN))
     elsewhere |= (kind != Kind.UNREAD) & ~talks & ~scene.asks_lock[at] & ~vague
     elsewhere |= (kind != Kind.UNREAD) & scene.asks_lock[at] & (phase != UNKNOWN) & ~talks
     elsewhere |= (kind == Kind.UNREAD) & np.isin(phase, ELSEWHERE)

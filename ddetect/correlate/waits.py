@@ -8,21 +8,20 @@ Never here: what a culprit does, which finding wins.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from ddetect.correlate.classify import NATIVE_COLLECTIVE
 from ddetect.correlate.collectives import Standing, calls_at, op_name
 from ddetect.correlate.graph import components
 from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.point_to_point import point_to_point_waits
 from ddetect.correlate.posted import table_full
 from ddetect.correlate.rendezvous import rendezvous_waits
-from ddetect.correlate.scene import Bools, Scene
+from ddetect.correlate.scene import ELSEWHERE, Bools, Scene
 from ddetect.correlate.wait import (
-    ELSEWHERE,
     IN_COMMUNICATION,
     ROOTED,
     Wait,
@@ -31,8 +30,6 @@ from ddetect.correlate.wait import (
     presume,
 )
 from ddetect.model import UNKNOWN, Group, Ints
-
-_REDUCER = re.compile(r"\bc10d::|\bgloo::|\bp?nccl[A-Z]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +112,7 @@ def reducer_seen(scene: Scene, ranks: Iterable[int]) -> bool:
     for sample in scene.snapshot.samples:
         for row in np.flatnonzero(np.isin(sample.pid, [pid for pid in pids if pid])):
             main = sample.sightings[int(sample.sighting[row])].main
-            if main is not None and any(_REDUCER.search(symbol) for symbol in main.native):
+            if main is not None and any(NATIVE_COLLECTIVE.search(symbol) for symbol in main.native):
                 return True
     return False
 

@@ -14,6 +14,8 @@ from posixpath import basename
 
 from ddetect.model import Frame, Where
 
+Path = tuple[tuple[str, str], ...]
+
 _PACKAGES = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _STDLIB_FOLDER = re.compile(r"/lib(?:64)?/python3(?:\.\d+)?t?/|/python3\d*\.zip/|^<frozen ")
 _IMPORT_ROOT = re.compile(r"^.*/(?:site-packages|dist-packages|lib(?:64)?/python3(?:\.\d+)?t?)/")
@@ -50,6 +52,11 @@ def is_user(frame: Frame, frameworks: frozenset[str]) -> bool:
 def innermost_user(stack: Iterable[Frame], frameworks: frozenset[str]) -> Frame | None:
     """The first frame, from the inside, that is the user's."""
     return next((frame for frame in stack if is_user(frame, frameworks)), None)
+
+
+def functions(stack: Iterable[Frame]) -> Path:
+    """Functions and files without their lines and the probe's frames: a loop shows another line in each look."""
+    return tuple((frame.function, frame.file) for frame in stack if not is_probe(frame))
 
 
 def where_of(frame: Frame | None) -> Where | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ddetect.model import Frame, Thread
+from ddetect.model import DEVICE_LIBRARY, Frame, Thread
 from ddetect.stacks.calls import DistCall, parse_call
 
 # The probe's own thread, which has no name: never part of what the job does.
@@ -73,9 +73,7 @@ def _pyspy_thread(row: dict[str, Any], pid: int) -> Seen:
     )
 
 
-_DEVICE_LIBRARY = re.compile(r"lib(cuda|cudart|amdhip64|hsa-runtime64)\.so")
-"""A GPU's driver and runtime have no names for most of their functions: the library stands for them."""
-
+_DEVICE_LIBRARY = re.compile(DEVICE_LIBRARY)
 _PYSTACK_THREAD = re.compile(r"Traceback for thread (\d+) \((.*?)\) \[(.*?)\] \(most recent call last\):")
 _PYSTACK_FRAME = re.compile(r'\s*\(Python\) File "(.*)", line (\d+), in (.+)$')
 

@@ -8,14 +8,12 @@ from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.motion import moved
-from ddetect.correlate.phrases import each_of
-from ddetect.correlate.reasons import Reason, explain
+from ddetect.correlate.phrases import each_in_words
+from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain
 from ddetect.correlate.scene import Bools, Scene
-from ddetect.correlate.wait import IN_COMMUNICATION, may_wait_for_device, plainly_elsewhere
+from ddetect.correlate.wait import IN_COMMUNICATION
 from ddetect.correlate.waits import Waits
 from ddetect.model import UNKNOWN, Cause, Phase, Proof, Status
-
-MOST_EXPLAINED = 512
 
 
 def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
@@ -33,8 +31,7 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
         reason = explain(scene, int(rank))
         if reason.cause is not None:
             by_cause.setdefault(reason.cause, []).append((int(rank), reason))
-    plain = plainly_elsewhere(scene)
-    return [_finding(scene, cause, named, plain) for cause, named in by_cause.items()]
+    return [_finding(scene, cause, named) for cause, named in by_cause.items()]
 
 
 def _is_done(scene: Scene, rank: int) -> bool:
@@ -51,10 +48,10 @@ def _may_wait(scene: Scene) -> Bools:
         return np.zeros(len(scene.ranks), bool)
     inside = np.isin(scene.kind, (Kind.BACKWARD, Kind.DEVICE_SYNC))
     handle = scene.asks_lock & np.isin(scene.phase, (UNKNOWN, *IN_COMMUNICATION))
-    return np.asarray((inside | handle | may_wait_for_device(scene)) & ~scene.progress_read)
+    return np.asarray((inside | handle | scene.may_wait_for_device) & ~scene.progress_read)
 
 
-def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]], plain: Bools) -> Finding:
+def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:
     ranks = [rank for rank, _ in named]
     motion = moved(scene.snapshot, ranks)
     # Everybody ends one day: who leaves while nobody waits for it contradicts nothing; only time tells if it hangs.
@@ -66,15 +63,12 @@ def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]], plain:
     evidence = [line for _, reason in named[:4] for line in reason.evidence]
     if motion:
         evidence.append(f"something still moves: {motion}")
-    by_words: dict[str, list[int]] = {}
-    for rank, reason in named:
-        by_words.setdefault(reason.doing, []).append(rank)
     # A few that certainly mind their own business say more than many of which that is only likely.
-    certain = all(plain[scene.position(rank)] for rank in ranks)
-    says = "; ".join(each_of(group, doing) for doing, group in list(by_words.items())[:2])
+    certain = all(scene.plainly_elsewhere[scene.position(rank)] for rank in ranks)
+    says, unsaid = each_in_words((rank, reason.doing) for rank, reason in named)
     return Finding(
         Precedence.ALONE, Status.HANG, cause, Proof.STRUCTURAL if structural else Proof.TIME,
         confidence.times(confidence.ALONE, *factors), says,
         tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(evidence),
-        1e9 * structural + 1e6 * (not motion) + 1e4 * certain + len(ranks),
+        1e9 * structural + 1e6 * (not motion) + 1e4 * certain + len(ranks), unsaid=unsaid,
     )  # fmt: skip

@@ -74,12 +74,9 @@ def find_sides(calls: list[Call]) -> list[Side]:
 
 def fewer(counts: Mapping[T, int], untold: int) -> set[T]:
     """The sides that are not the most, whatever the untold would add to them; of equals, both."""
-    few = set()
-    for side, count in counts.items():
-        others = max((rival for other, rival in counts.items() if other != side), default=-1)
-        if count + untold <= others:
-            few.add(side)
-    return few
+    most, second, *_ = *sorted(counts.values(), reverse=True)[:2], -1, -1
+    # Against the largest of the others: for the largest side itself (or its equal) that is the second.
+    return {side for side, count in counts.items() if count + untold <= (second if count == most else most)}
 
 
 def _named(calls: list[Call], sides: list[Side], untold: int) -> list[Call]:

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import AGE_UNKNOWN, Finding, Precedence
-from ddetect.correlate.motion import moved
-from ddetect.correlate.phrases import each_of, wait_lines
-from ddetect.correlate.reasons import Reason, explain, sight_lines, user_line
+from ddetect.correlate.motion import Motion, moved
+from ddetect.correlate.phrases import each_in_words, wait_lines
+from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain, sight_lines, user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import format_where
 from ddetect.model import Cause, Departure, Proof, Status
-
-MOST_EXPLAINED = 512
-"""More culprits than this are one class to a reader; the rest is named without its own sighting."""
 
 
 def never_entered(scene: Scene, waits: Waits) -> list[Finding]:
@@ -64,7 +61,7 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
         factors.append(confidence.NOT_TOLD)
     if any(wait.doubtful for wait in held):
         factors.append(confidence.DOUBTFUL)
-    motion = "" if structural else moved(scene.snapshot, ranks)
+    motion = Motion() if structural else moved(scene.snapshot, ranks)
     evidence = [line for _, reason in named[:4] for line in reason.evidence]
     evidence += [line for wait in held[:4] for line in wait_lines(wait)]
     if motion:
@@ -79,18 +76,11 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
     base = {Cause.LEFT_EARLY: confidence.LEFT_EARLY, Cause.RENDEZVOUS: confidence.NEVER_JOINED}.get(
         cause or Cause.USER_CODE, confidence.NEVER_ENTERED
     )
+    says, unsaid = each_in_words((rank, reason.doing) for rank, reason in named)
     return Finding(
         Precedence.NEVER_ENTERED if cause is not None else Precedence.NAMED_ONLY,
         Status.HANG if cause is not None else Status.UNDECIDED,
         cause, Proof.STRUCTURAL if structural else Proof.TIME, confidence.times(base, *factors),
-        _says(named), tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(dict.fromkeys(evidence)),
-        weight=float(not motion), held=tuple(held), stands_s=max(ages, default=AGE_UNKNOWN),
+        says, tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(dict.fromkeys(evidence)),
+        weight=float(not motion), held=tuple(held), unsaid=unsaid, stands_s=max(ages, default=AGE_UNKNOWN),
     )  # fmt: skip
-
-
-def _says(named: list[tuple[int, Reason]]) -> str:
-    by_words: dict[str, list[int]] = {}
-    for rank, reason in named:
-        by_words.setdefault(reason.doing, []).append(rank)
-    parts = [each_of(ranks, doing) for doing, ranks in by_words.items()]
-    return "; ".join(parts[:2]) + (f"; {len(parts) - 2} more like them" if len(parts) > 2 else "")

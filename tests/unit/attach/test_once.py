@@ -6,7 +6,8 @@ from ddetect.attach.once import unless_moving
 from ddetect.attach.still import Stillness
 from ddetect.correlate.judge import judge
 from ddetect.model import Status
-from tests.unit.correlate.scenes import scene
+from tests.unit.correlate.scenes import DOINGS, scene
+from tests.unit.correlate.test_motion import with_child
 
 
 def moving(*ranks):
@@ -51,3 +52,15 @@ def test_last_rank_that_moves_makes_the_end_of_a_job_healthy():
 
     assert unless_moving(judge(ending), moving(), ending).status is Status.HANG
     assert unless_moving(judge(ending), moving(0), ending).status is Status.HEALTHY
+
+
+def test_child_that_writes_beside_a_sleeping_rank_is_told_and_acquits_nobody():
+    """It may be a metrics daemon: three looks cannot tell, so the suspicion stays, less sure."""
+    still, snapshot = Stillness(), with_child(DOINGS["asleep"].look)
+    for number, sample in enumerate(snapshot.samples):
+        still.see(sample, 10.0 + number)
+
+    verdict = unless_moving(judge(snapshot), still, snapshot)
+
+    assert (verdict.status, verdict.culprit_ranks) == (Status.HANG, (1,))
+    assert "something still moves: a child process reads or writes on rank 1" in verdict.evidence

@@ -85,3 +85,17 @@ def test_metrics_daemon_of_a_stuck_rank_is_no_motion():
         still.see(replace(sample, io_bytes=io_bytes), 100.0 + 5 * number)
 
     assert still.age_s(3, 160.0) == math.inf
+
+
+def test_thread_beside_a_rank_that_waits_for_a_lock_is_no_sign_of_life():
+    """A heartbeat of the user's moves for ever; the coordinator weighs it, the age of the rank does not."""
+    still = Stillness()
+    for number, function in enumerate(["beat", "report", "beat"]):
+        sample = look()
+        lock = Thread(
+            "MainThread", True, False, False, (Frame("wait", "/usr/lib/python3.11/threading.py", 320),)
+        )
+        heart = Thread("heart", False, False, False, (Frame(function, "/job/heart.py", 7),))
+        still.see(replace(sample, sightings=(Sighting("S", (lock, heart), "py-spy"),)), 10.0 + number)
+
+    assert (still.age_s(3, 14.0), still.why) == (math.inf, {})

@@ -10,7 +10,7 @@ import pytest
 from ddetect.correlate import confidence
 from ddetect.correlate.judge import judge
 from ddetect.model import Cause, Group, P2PKind, Phase, Proof, Signature, Snapshot, Status
-from tests.unit.correlate.scenes import Row, build, in_call, relabel, scene
+from tests.unit.correlate.scenes import SLEEPS, TRAIN, Row, build, in_call, relabel, scene, sighting, thread
 
 
 def circles(*pairs: tuple[int, int]) -> Snapshot:
@@ -93,7 +93,32 @@ def test_more_than_two_reasons_are_counted_and_their_ranks_are_told():
     verdict = judge(scene(all_reduce=[0], loader=[1], asleep=[2], lock=[3], flock=[4]))
 
     assert verdict.culprit_ranks == (1, 2, 3, 4)
-    assert "2 more like them (ranks 2-3)" in verdict.summary
+    assert "; and 2 more ranks (2-3); rank 0 waits" in verdict.summary
+
+
+def test_ranks_that_no_sentence_names_are_counted_once():
+    """Three lines of user code and three other causes: two sentences per cause, two causes, and one rest for all."""
+    builder = build(8)
+    builder.enters(0, "all_reduce")
+    for rank, line in ((1, 55), (2, 56), (6, 57)):
+        builder.rows[rank] = Row(sighting(thread(f"evaluate /job/train.py:{line}", *TRAIN, **SLEEPS)))
+    for rank, name in ((3, "loader"), (4, "queue"), (5, "flock"), (7, "flock")):
+        builder.does(rank, name)
+
+    summary = judge(builder.snapshot()).summary
+
+    assert "more like them" not in summary
+    assert summary.count(" more rank") == 1
+    assert "; and 3 more ranks (3-4,6); rank 0 waits for them" in summary
+
+
+def test_more_than_two_lines_are_counted_where_nobody_waits():
+    """No rank is left out in silence."""
+    builder = build(3)
+    for rank in range(3):
+        builder.rows[rank] = Row(sighting(thread(f"evaluate /job/train.py:{rank + 1}", *TRAIN, **SLEEPS)))
+
+    assert judge(builder.snapshot()).summary.endswith("; and 1 more rank (2)")
 
 
 def test_proof_goes_before_numbers():
@@ -141,7 +166,7 @@ def test_three_circles_are_two_and_one_more():
 
     assert verdict.culprit_ranks == (0, 1, 2, 3, 4, 5)
     assert verdict.summary.count("wait for each other") == 2
-    assert "1 more like them (ranks 4-5)" in verdict.summary
+    assert "; and 2 more ranks (4-5)" in verdict.summary
 
 
 def test_circles_of_two_kinds_are_both_named():

@@ -18,6 +18,7 @@ from tests.unit.correlate.scenes import (
     TRAIN,
     Row,
     build,
+    in_call,
     scene,
     sighting,
     thread,
@@ -35,25 +36,25 @@ def later(snapshot: Snapshot, rank: int, **changes) -> Snapshot:
 
 def test_nothing_moved_is_an_empty_string():
     """Equal looks: no motion."""
-    assert moved(scene(all_reduce=[0], loader=[1]), (1,)) == ""
+    assert not moved(scene(all_reduce=[0], loader=[1]), (1,))
 
 
 def test_cpu_time_is_not_motion():
     """Waiters spin."""
-    assert moved(later(scene(all_reduce=[0], spinning=[1]), 1, cpu_s=5.0), (1,)) == ""
+    assert not moved(later(scene(all_reduce=[0], spinning=[1]), 1, cpu_s=5.0), (1,))
 
 
 def test_bytes_of_the_culprit_are_motion():
     """A checkpoint that still writes is alive."""
     snapshot = later(scene(all_reduce=[0], disk=[1]), 1, io_bytes=10_000_000)
 
-    assert "bytes" in moved(snapshot, (1,))
-    assert moved(snapshot, (0,)) == ""
+    assert "bytes" in moved(snapshot, (1,)).certain
+    assert not moved(snapshot, (0,))
 
 
 def test_next_fetch_of_a_loader_worker_is_motion():
     """Data is slow, not stuck."""
-    assert "fetched" in moved(later(scene(all_reduce=[0], loader=[1]), 1, fetching=1), (1,))
+    assert "fetched" in moved(later(scene(all_reduce=[0], loader=[1]), 1, fetching=1), (1,)).certain
 
 
 def _with_last_stack(*lines: str) -> Snapshot:
@@ -71,15 +72,15 @@ def test_another_function_is_motion_and_another_line_of_the_same_is_not():
     """A busy loop changes its line for ever; a rank that works calls different things."""
     outer = ("train /job/train.py:40", "<module> /job/train.py:90")
 
-    assert moved(_with_last_stack("spin /job/train.py:58", *outer), (1,)) == ""
-    assert "stack" in moved(_with_last_stack("validate /job/train.py:70", *outer), (1,))
+    assert not moved(_with_last_stack("spin /job/train.py:58", *outer), (1,))
+    assert "stack" in moved(_with_last_stack("validate /job/train.py:70", *outer), (1,)).certain
 
 
 def test_one_look_cannot_show_motion():
     """With a single sample nothing is claimed."""
     snapshot = scene(all_reduce=[0], asleep=[1])
 
-    assert moved(replace(snapshot, samples=snapshot.samples[:1]), (1,)) == ""
+    assert not moved(replace(snapshot, samples=snapshot.samples[:1]), (1,))
 
 
 def with_child(look: Sighting, *, workers: tuple[Sighting, ...] = (), bytes_: int = 10_000_000) -> Snapshot:
@@ -115,29 +116,59 @@ IN_FUTURE = sighting(
     thread(f"wait {LIB}/threading.py:320", f"result {LIB}/concurrent/futures/_base.py:451", *TRAIN, **FUTEX),
     POOL,
 )
-
-
-@pytest.mark.parametrize("name", ["asleep", "spinning", "queue", "lock", "item"])
-def test_bytes_of_a_child_that_nobody_waits_for_are_no_motion(name):
-    """A metrics daemon writes on while its rank is stuck."""
-    assert moved(with_child(DOINGS[name].look), (1,)) == ""
-
-
-@pytest.mark.parametrize(
-    "look",
-    [RUNS_MAKE, IN_POOL, IN_FUTURE, MAPPING, DOINGS["building"].look],
-    ids=["subprocess", "pool", "executor", "datasets", "building"],
+IN_THREAD = sighting(
+    thread(f"wait {LIB}/threading.py:320", f"result {LIB}/concurrent/futures/_base.py:451", *TRAIN, **FUTEX),
+    thread(
+        f"wait {LIB}/subprocess.py:1264",
+        f"run {LIB}/concurrent/futures/thread.py:58",
+        main=False,
+        name="pool_0",
+    ),
 )
-def test_bytes_of_a_child_that_the_rank_waits_for_are_motion(look):
-    """The work is done there."""
-    assert "bytes" in moved(with_child(look), (1,))
+
+
+WAITS_FOR_ELSE = {
+    **{name: DOINGS[name].look for name in ("queue", "lock", "flock", "stopped")},
+    "collective": in_call("all_reduce"),
+    "p2p": in_call("recv"),
+}
+
+
+@pytest.mark.parametrize("look", WAITS_FOR_ELSE.values(), ids=WAITS_FOR_ELSE)
+def test_bytes_of_a_child_are_no_motion_of_a_rank_that_waits_for_something_else(look):
+    """A metrics daemon writes on while its rank is stuck."""
+    assert not moved(with_child(look), (1,))
+
+
+MAY_WAIT_FOR_A_CHILD = {
+    "subprocess": RUNS_MAKE, "pool": IN_POOL, "executor": IN_FUTURE, "thread": IN_THREAD, "datasets": MAPPING,
+    **{name: DOINGS[name].look for name in ("building", "asleep", "spinning", "item", "futex", "unread")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("look", MAY_WAIT_FOR_A_CHILD.values(), ids=MAY_WAIT_FOR_A_CHILD)
+def test_bytes_of_a_child_that_the_rank_may_wait_for_are_weak_motion(look):
+    """The work may be done there, or by nobody: a poll in a loop has no frame of its own."""
+    motion = moved(with_child(look), (1,))
+
+    assert motion.certain == ""
+    assert motion.weak == "a child process reads or writes on rank 1"
+    assert str(motion) == motion.weak
+
+
+def test_certain_and_weak_motion_are_both_told():
+    """The rank writes, and so does its child."""
+    motion = moved(later(with_child(DOINGS["asleep"].look), 1, io_bytes=10_000_000), (1,))
+
+    assert str(motion) == f"{motion.certain}; {motion.weak}"
+    assert "bytes are read or written on rank 1" in motion.certain
 
 
 def test_bytes_of_a_child_say_nothing_of_the_loader_workers():
     """The batch comes from them, and they stand still."""
     stuck = DOINGS["loader"]
 
-    assert moved(with_child(stuck.look, workers=stuck.workers), (1,)) == ""
+    assert not moved(with_child(stuck.look, workers=stuck.workers), (1,))
 
 
 def loop(*lines: str) -> Thread:
@@ -163,26 +194,39 @@ POLL = loop(f"poll {SITE}/wandb/sdk/stream.py:20")
 
 
 @pytest.mark.parametrize("name", ["queue", "lock", "futex", "exiting"])
-def test_thread_that_moves_is_motion_where_the_main_thread_waits_for_it(name):
-    """The loop runs in a thread, the main thread waits for its result."""
+def test_thread_that_moves_is_weak_motion_where_the_main_thread_may_wait_for_it(name):
+    """The loop runs in a thread, the main thread waits for its result; or it is a heartbeat that nobody waits for."""
     main = DOINGS[name].look.threads[0]
+    motion = moved(between(sighting(main, FORWARD), sighting(main, BACKWARD)), (1,))
 
-    assert "thread" in moved(between(sighting(main, FORWARD), sighting(main, BACKWARD)), (1,))
-    assert moved(between(sighting(main, FORWARD), sighting(main, FORWARD)), (1,)) == ""
+    assert (motion.certain, motion.weak) == ("", "another thread of it moves on rank 1")
+    assert not moved(between(sighting(main, FORWARD), sighting(main, FORWARD)), (1,))
+
+
+def test_thread_that_trains_and_moves_is_certain_motion():
+    """It was met in backward and is elsewhere now: that is the job's own loop, however long it takes."""
+    main = DOINGS["queue"].look.threads[0]
+    trains = loop(f"backward {SITE}/torch/_tensor.py:625", "fit /job/train.py:30")
+
+    assert (
+        "a thread that trains moves"
+        in moved(between(sighting(main, trains), sighting(main, FORWARD)), (1,)).certain
+    )
+    assert not moved(between(sighting(main, trains), sighting(main, trains)), (1,))
 
 
 def test_thread_that_moves_is_no_motion_where_nobody_waits_for_it():
     """The main thread sleeps: a thread that runs on does not wake it."""
     main = DOINGS["asleep"].look.threads[0]
 
-    assert moved(between(sighting(main, FORWARD), sighting(main, BACKWARD)), (1,)) == ""
+    assert not moved(between(sighting(main, FORWARD), sighting(main, BACKWARD)), (1,))
 
 
 def test_thread_of_a_library_is_no_motion():
     """A logger's own thread polls and flushes for ever; the loop that one waits for has a line of the user's."""
     main = DOINGS["queue"].look.threads[0]
 
-    assert moved(between(sighting(main, FLUSH), sighting(main, POLL)), (1,)) == ""
+    assert not moved(between(sighting(main, FLUSH), sighting(main, POLL)), (1,))
 
 
 def test_threads_that_only_one_look_could_read_are_no_motion():
@@ -190,7 +234,7 @@ def test_threads_that_only_one_look_could_read_are_no_motion():
     main = DOINGS["queue"].look.threads[0]
     other = replace(sighting(main), dumper="faulthandler")
 
-    assert moved(between(sighting(main, FORWARD), other), (1,)) == ""
+    assert not moved(between(sighting(main, FORWARD), other), (1,))
 
 
 def test_stack_tree_folds_ranks_into_ranges():
