@@ -26,6 +26,7 @@ IO_NOISE_BYTES = 65536
 
 BYTES_MOVE = "bytes are read or written"
 CHILD_MOVES = "a child process reads or writes"
+AWAITED_CHILD_MOVES = "a child process that it waits for reads or writes"
 THREAD_MOVES = "another thread of it moves"
 LOOP_MOVES = "a thread that trains moves"
 WEAK = frozenset({CHILD_MOVES, THREAD_MOVES})
@@ -84,9 +85,7 @@ def changes(
         known = min(after.io_bytes[now], before.io_bytes[then]) >= 0
         if known and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
             found.setdefault(CHILD_MOVES if role == Role.CHILD else BYTES_MOVE, set()).add(rank)
-    beside = found.pop(CHILD_MOVES, set())
-    beside -= _wait_for_something_else(after, beside)
-    return found | ({CHILD_MOVES: beside} if beside else {})
+    return found | _said_of_children(after, found.pop(CHILD_MOVES, set()))
 
 
 def _threads_move(before: Sighting, after: Sighting) -> str:
@@ -119,29 +118,34 @@ def _others(sighting: Sighting) -> Counter[Path]:
     )
 
 
-def _wait_for_something_else(sample: Sample, ranks: set[int]) -> set[int]:
-    """Those of the ranks whose own process certainly waits for no child; one that nobody could read may well wait."""
+def _said_of_children(sample: Sample, ranks: set[int]) -> dict[str, set[int]]:
+    """What to say of ranks whose children move; one that nobody could read may well wait for its child."""
     if not ranks:
-        return set()
+        return {}
     with_workers = set(sample.rank[sample.role == Role.LOADER_WORKER].tolist())
     rows = np.flatnonzero((sample.role == Role.RANK) & np.isin(sample.rank, list(ranks)))
-    own = {int(sample.rank[row]): _sighting(sample, row) for row in rows}
-    return {rank for rank, sighting in own.items() if _waits_for_no_child(sighting, rank in with_workers)}
+    said = dict.fromkeys(ranks, CHILD_MOVES)
+    for row in rows:
+        rank = int(sample.rank[row])
+        said[rank] = _of_a_child(_sighting(sample, row), rank in with_workers)
+    return {what: {rank for rank in ranks if said[rank] == what} for what in {*said.values()} - {""}}
 
 
-def _waits_for_no_child(sighting: Sighting, has_workers: bool) -> bool:
+def _of_a_child(sighting: Sighting, has_workers: bool) -> str:
+    """What a moving child means for its rank; "" where the rank certainly waits for something else."""
     doing = classify(sighting, default_signatures())
     if doing.posture is Posture.STOPPED or doing.kind in COMMUNICATING:
-        return True
+        return ""
     if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING):
-        return False
+        return AWAITED_CHILD_MOVES
+    elsewhere = doing.kind is Kind.FILE_IO or doing.posture is Posture.FILE
     # The batch comes from loader workers, if there are any; else a library maps with a pool of its own.
     if doing.kind is Kind.DATA_LOADING:
-        return has_workers
-    if doing.kind is Kind.LOCK or doing.lock is True:
+        elsewhere = has_workers
+    elif doing.kind is Kind.LOCK or doing.lock is True:
         frames = (frame for thread in sighting.threads for frame in thread.stack)
-        return not any(_TALKS_TO_CHILDREN.search(frame.file) for frame in frames)
-    return doing.kind is Kind.FILE_IO or doing.posture is Posture.FILE
+        elsewhere = not any(_TALKS_TO_CHILDREN.search(frame.file) for frame in frames)
+    return "" if elsewhere else CHILD_MOVES
 
 
 def _process(sample: Sample, row: np.intp) -> tuple[int, int, int, int]:

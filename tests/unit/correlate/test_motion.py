@@ -141,9 +141,21 @@ def test_bytes_of_a_child_are_no_motion_of_a_rank_that_waits_for_something_else(
 
 
 MAY_WAIT_FOR_A_CHILD = {
-    "subprocess": RUNS_MAKE, "pool": IN_POOL, "executor": IN_FUTURE, "thread": IN_THREAD, "datasets": MAPPING,
-    **{name: DOINGS[name].look for name in ("building", "asleep", "spinning", "item", "futex", "unread")},
+    "executor": IN_FUTURE, "thread": IN_THREAD, "datasets": MAPPING,
+    **{name: DOINGS[name].look for name in ("asleep", "spinning", "item", "futex", "unread")},
 }  # fmt: skip
+WAITS_FOR_A_CHILD = {"subprocess": RUNS_MAKE, "pool": IN_POOL, "building": DOINGS["building"].look}
+
+
+@pytest.mark.parametrize("look", WAITS_FOR_A_CHILD.values(), ids=WAITS_FOR_A_CHILD)
+def test_bytes_of_a_child_that_the_rank_waits_for_are_motion(look):
+    """An upload through subprocess.run takes what it takes."""
+    motion = moved(with_child(look), (1,))
+
+    assert (motion.certain, motion.weak) == (
+        "a child process that it waits for reads or writes on rank 1",
+        "",
+    )
 
 
 @pytest.mark.parametrize("look", MAY_WAIT_FOR_A_CHILD.values(), ids=MAY_WAIT_FOR_A_CHILD)
