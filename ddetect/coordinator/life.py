@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ddetect.model import Closed, Incident, Judgement, Snapshot, Stage, Verdict
+from ddetect.model import Closed, Incident, Judgement, Proof, Snapshot, Stage, Status, Verdict
+
+KEPT_EVIDENCE = 16  # lines of a verdict that are kept when deaths are added to it
 
 
 def opened(number: int, verdict: Verdict, snapshot: Snapshot, unix_ns: int) -> Incident:
@@ -47,6 +49,22 @@ def closed(incident: Incident, reason: str, lasted_s: float, unix_ns: int) -> In
         closed=Closed(reason, lasted_s, unix_ns),
         history=(*incident.history, _said(incident, unix_ns)),
     )
+
+
+def stays_named(named: Verdict, verdict: Verdict, *, last: bool) -> bool:
+    """Who was named in a stall stays named when ranks die that no fault of their own ended: they died of the stall.
+
+    Who was named when some were dead already is asked again, until the job ends (`last`).
+    """
+    if verdict.status is not Status.STOPPED or (named.status is Status.STOPPED and not last):
+        return False
+    same = (named.cause, named.culprit_ranks) == (verdict.cause, verdict.culprit_ranks)
+    return verdict.proof is Proof.TIME or same
+
+
+def with_deaths(verdict: Verdict, lines: tuple[str, ...]) -> Verdict:
+    """The same answer, with the deaths that followed as evidence."""
+    return replace(verdict, evidence=tuple(dict.fromkeys((*verdict.evidence[:KEPT_EVIDENCE], *lines))))
 
 
 def key(verdict: Verdict) -> tuple[object, ...]:

@@ -17,8 +17,10 @@ from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost,
 from ddetect.coordinator.gather import Look, join_evidence, without_ranks
 from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes, Pulse
 from ddetect.coordinator.patience import Patience
-from ddetect.correlate.judge import judge, wants_native
+from ddetect.correlate.judge import asked_to_end, deaths_in, judge, wants_native
 from ddetect.correlate.motion import moved
+from ddetect.correlate.rules.consequence import was_asked
+from ddetect.correlate.rules.on_purpose import OUTLIVED_S
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
     Cause,
@@ -40,14 +42,12 @@ EMPTY_LOOKS = 3  # questions nobody answers before we judge by the beats alone
 RELOOK_S = 5.0
 DEATH_SETTLES_S = 1.5  # consequences of a death (peers' errors) arrive within this
 SURVIVED_S = 10.0  # steps this long after a death: the job goes on without it
-OUTLIVED_S = 60.0  # this long after a signal to end it, a job that lives is watched as before
 ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart
 SLOW_STALL_S = 30.0  # ranks move but the job does not step, or one rank alone stands still
 UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
 # No rank has a probe and nobody waits: a job may do one thing nearly all of its time. Also the most that weak motion
 # can stretch a limit.
 UNCOUNTED_MARGIN = 10.0
-ASKED_TO_STOP = ("KeyboardInterrupt", "SignalException")
 
 
 @dataclass(slots=True)
@@ -78,6 +78,7 @@ class Watch:
     incident: Incident | None = None
     snapshot: Snapshot | None = None
     weak_at: float = -math.inf  # when we last saw weak motion: a child's bytes, another thread
+    named: tuple[Verdict, Snapshot] | None = None  # a stall: who was named before anybody died of it
 
 
 class Job:
@@ -256,23 +257,34 @@ class Job:
     def _judge(self, watch: Watch, now: float, unix_ns: int, *, last: bool = False) -> list[Command]:
         """Say what we know, louder if it is time. `last`: the job has failed, there will be no later moment."""
         assert watch.snapshot is not None
-        verdict = self._verdict_on(watch.snapshot)
+        verdict, shown = self._verdict_on(watch.snapshot), watch.snapshot
         if verdict.status is Status.HEALTHY:
             return self._close("looked closer: the job is moving", now, unix_ns, learn=True)
+        kept = watch.named is not None and life.stays_named(watch.named[0], verdict, last=last)
+        if watch.kind == "death":
+            self._deaths_judged = len(self._deaths())
+            if asked_to_end(watch.snapshot):
+                return self._close("somebody ended the job", now, unix_ns)
+        elif watch.named is not None and kept:
+            # The snapshot of that verdict is kept too: read again, it gives the same answer.
+            verdict, shown = life.with_deaths(watch.named[0], deaths_in(watch.snapshot)), watch.named[1]
+        else:
+            watch.named = (verdict, shown) if verdict.culprits else None
         before = watch.incident
         if before is None:
-            incident = life.opened(self._number, verdict, watch.snapshot, unix_ns)
+            incident = life.opened(self._number, verdict, shown, unix_ns)
             self._number += 1
         else:
             incident = life.rejudged(before, verdict, watch.snapshot, unix_ns)
-        alarm = incident.stage is Stage.SUSPECTED and self._is_time(watch, verdict, now, unix_ns, last=last)
+        alarm = incident.stage is Stage.SUSPECTED and self._is_time(
+            watch, verdict, now, unix_ns, last=last, kept=kept
+        )
         if alarm:
             incident = life.confirmed(incident, unix_ns)
         watch.incident = incident
-        watch.snapshot = replace(watch.snapshot, stage=incident.stage)
-        if watch.kind == "death":
-            self._deaths_judged = len(self._deaths())
-            watch.next_look_at = math.inf if alarm else watch.next_look_at
+        watch.snapshot = replace(shown, stage=incident.stage)
+        if watch.kind == "death" and alarm:
+            watch.next_look_at = math.inf
         # Look again in a while, and surely when an alarm may be due.
         due = self._due_at(watch, verdict)
         if now < due < watch.next_look_at:
@@ -281,24 +293,28 @@ class Job:
             return []
         return [Record(incident, watch.snapshot, alarm)]
 
-    def _is_time(self, watch: Watch, verdict: Verdict, now: float, unix_ns: int, *, last: bool) -> bool:
-        """Suspicion is quick, alarm is earned."""
+    def _is_time(
+        self, watch: Watch, verdict: Verdict, now: float, unix_ns: int, *, last: bool, kept: bool
+    ) -> bool:
+        """Suspicion is quick, alarm is earned. `kept`: the verdict is older than the looks, they cannot prove it."""
         if watch.kind == "death":
             if verdict.proof is Proof.STRUCTURAL:
                 return True
-            if self._interrupted() or (self.ending is not None and not last):
+            if self.ending is not None and not last:
                 return False  # somebody wanted it to end
             if last:
                 return verdict.status is not Status.UNDECIDED
+        snapshot = watch.snapshot
+        assert snapshot is not None
+        if kept and last:
+            return not asked_to_end(snapshot)
         if watch.kind == "rank" and not verdict.waiting:
             return False  # an evaluator or a server among the ranks: nobody waits for it
-        if verdict.proof is Proof.STRUCTURAL and verdict.status is not Status.UNDECIDED:
+        if verdict.proof is Proof.STRUCTURAL and verdict.status is not Status.UNDECIDED and not kept:
             each = (self._verdict_on(self._snapshot(watch, [look], now, unix_ns)) for look in watch.looks)
             return len(watch.looks) >= self.settings.samples and {life.key(v) for v in each} == {
                 life.key(verdict)
             }
-        snapshot = watch.snapshot
-        assert snapshot is not None
         ranks = verdict.culprit_ranks
         if not ranks or (verdict.cause is Cause.LEFT_EARLY and not verdict.waiting):
             # Everybody leaves one day, and somebody is last: while anyone moves, the job is ending, not stuck.
@@ -374,13 +390,21 @@ class Job:
         if watch is not None and watch.kind == "death" and watch.incident is not None:
             unjudged = unjudged or watch.incident.stage is Stage.SUSPECTED  # what only time proves: it is up
         if event.exit_code and not asked and unjudged:
-            if watch is None or watch.kind != "death":
-                commands += self._close("a process died", now, unix_ns)
+            late = watch
+            if late is None or late.kind != "death":
                 first = min(at for _, at in self._deaths())
-                watch = self.watch = Watch("death", first, Phase.OTHER, 0, -1, now, now)
-            watch.looks = [*watch.looks[:-1], self._last_look(watch, now)]
-            watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
-            commands += self._judge(watch, now, unix_ns, last=True)
+                late = Watch("death", first, Phase.OTHER, 0, -1, now, now)
+                late.looks = list(watch.looks) if watch is not None else []
+            late.looks = [*late.looks[:-1], self._last_look(late, now)]
+            late.snapshot = self._snapshot(late, late.looks, now, unix_ns)
+            if watch is not None and watch.named is not None:
+                verdict = self._verdict_on(late.snapshot)
+                if life.stays_named(watch.named[0], verdict, last=True):
+                    watch.snapshot, late = late.snapshot, watch  # they died of what we have named
+            if late is not watch:
+                commands += self._close("a process died", now, unix_ns)
+                watch = self.watch = late
+            commands += self._judge(late, now, unix_ns, last=True)
         if event.exit_code is not None:
             commands += self._close(event.reason, now, unix_ns)
         elif watch is not None and watch.kind == "death" and watch.incident is None:
@@ -394,18 +418,12 @@ class Job:
         known = {rank for item in silent for rank in item.ranks}
         return replace(look, unread=(*(item for item in look.unread if not known & set(item.ranks)), *silent))
 
-    def _interrupted(self) -> bool:
-        """Whether some rank was ended by a user: what its peers raised then is no fault."""
-        return any(gone.exception.startswith(ASKED_TO_STOP) for gone, _ in self.gone)
-
     def _deaths(self) -> list[tuple[Gone, float]]:
         """Rank processes that ended as they should not, first to last as told."""
         return [
             (gone, at)
             for gone, at in self.gone
-            if gone.role is Role.RANK
-            and gone.how is not Departure.EXITED
-            and not gone.exception.startswith(ASKED_TO_STOP)
+            if gone.role is Role.RANK and gone.how is not Departure.EXITED and not was_asked(gone)
         ]
 
     def _take_roster(self, name: str, new: NodeRoster, now: float, unix_ns: int) -> list[Command]:

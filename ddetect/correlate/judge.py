@@ -17,9 +17,11 @@ from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
 from ddetect.correlate.ranking import MOST_EVIDENCE, join, sentence, strongest
 from ddetect.correlate.rules.alone import stuck_alone
 from ddetect.correlate.rules.apart import calls_apart
+from ddetect.correlate.rules.consequence import deaths_of
 from ddetect.correlate.rules.cycle import deadlock
+from ddetect.correlate.rules.death_words import MOST_LINES, death_lines, deaths_words
 from ddetect.correlate.rules.entered import never_left
-from ddetect.correlate.rules.fault import first_fault, only_consequences
+from ddetect.correlate.rules.fault import first_fault, on_purpose, only_consequences
 from ddetect.correlate.rules.frozen import process_stopped
 from ddetect.correlate.rules.mismatch import mismatch
 from ddetect.correlate.rules.missing import never_entered
@@ -87,6 +89,16 @@ def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tu
     return tuple(sorted({*one, *(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid)}))
 
 
+def asked_to_end(snapshot: Snapshot, signatures: Signatures | None = None) -> bool:
+    """Whether somebody wanted the job to end: what died of that is no alarm."""
+    return bool(snapshot.gone) and bool(on_purpose(Scene(snapshot, signatures or default_signatures())))
+
+
+def deaths_in(snapshot: Snapshot) -> tuple[str, ...]:
+    """Evidence: the ranks that died, a line each."""
+    return death_lines(deaths_of(Scene(snapshot, default_signatures()))) if snapshot.gone else ()
+
+
 def _backward_to_prove(scene: Scene) -> tuple[int, ...]:
     """One rank that seems to wait in backward stands for all that do: its native stack shows DDP's reducer, or not."""
     ranks = scene.ranks[idle_in_backward(scene)]
@@ -139,7 +151,12 @@ def _verdict(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
     first = join(equals)
     unread = _unread(scene)
     named = {culprit.rank for culprit in first.culprits}
-    evidence = list(first.evidence)
+    evidence, says = list(first.evidence), sentence(first)
+    if first.status is Status.STOPPED and first.precedence is not Precedence.FIRST_FAULT:
+        # A living rank is named: say who died, and that this is why the job has stopped.
+        deaths = deaths_of(scene)
+        evidence = [*evidence[: MOST_EVIDENCE - MOST_LINES], *death_lines(deaths)]
+        says += f"; {deaths_words(deaths)}"
     evidence += [f"also: {sentence(finding)}" for finding in rest[:3] if finding.says != first.says]
     advice = [line for finding in equals for line in advise(finding.cause, finding.culprits)]
     return Verdict(
@@ -147,7 +164,7 @@ def _verdict(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
         first.cause,
         first.proof,
         confidence.times(first.confidence, confidence.UNREAD_RANKS if _others_unread(unread, named) else 1.0),
-        sentence(first) + _unread_words(scene, unread),
+        says + _unread_words(scene, unread),
         tuple(sorted(first.culprits, key=lambda culprit: (culprit.rank, culprit.pid or 0))),
         _waiting(scene, waits, named if first.status is not Status.STOPPED else set()),
         unread,

@@ -2,12 +2,13 @@
 
 A loader worker counts when its rank says so, or when the rank still waits for it; at the end of an epoch workers
 vanish in peace. Equal faults of one moment are all named: rank numbers and microseconds make no culprit.
+Where somebody wanted the job to end (on_purpose.py) nobody is.
 """
 
 from __future__ import annotations
 
 import re
-import signal
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,10 +19,15 @@ from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.rules.consequence import (
     ENDED_BY_LAUNCHER,
     SEEN_LATE_S,
+    asks_to_end,
     deaths_of,
-    follows,
-    is_consequence,
+    last_words,
+    origins,
+    tells_of_a_peer,
+    was_asked,
 )
+from ddetect.correlate.rules.death_words import death_lines, first_line, signal_name
+from ddetect.correlate.rules.on_purpose import ended_on_purpose
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import format_where, where_of
@@ -35,6 +41,7 @@ from ddetect.model import (
     Phase,
     Process,
     Proof,
+    Raised,
     Role,
     Status,
 )
@@ -48,25 +55,38 @@ SAME_MOMENT_S = 0.25
 def only_consequences(scene: Scene) -> bool:
     """Ranks died, and all of them because of somebody else."""
     deaths = deaths_of(scene)
-    return bool(deaths) and all(follows(gone, deaths) for gone in deaths) and not _dead_workers(scene)
+    return bool(deaths) and not origins(deaths) and not _dead_workers(scene)
+
+
+def on_purpose(scene: Scene) -> str:
+    """How somebody who wanted it ended the job, in words; nothing if nobody did."""
+    return ended_on_purpose(scene, [worker for _, worker in _dead_workers(scene)])
 
 
 def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
     """Name who died first, and of what."""
+    wish = on_purpose(scene)
+    if wish:
+        return [
+            Finding(
+                Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME, confidence.DEAD, wish, (),
+                death_lines(deaths_of(scene)),
+            )
+        ]  # fmt: skip
     dead_workers = _dead_workers(scene)
     victims = {rank for rank, _ in dead_workers}
     deaths = [gone for gone in deaths_of(scene) if gone.rank not in victims]
-    origins = [gone for gone in deaths if not follows(gone, deaths)]
-    if dead_workers and not any(gone.age_s > dead_workers[0][1].age_s + SEEN_LATE_S for gone in origins):
+    firsts = origins(deaths)
+    if dead_workers and not any(gone.age_s > dead_workers[0][1].age_s + SEEN_LATE_S for gone in firsts):
         oldest_worker = dead_workers[0][1]
         return [_workers_died(scene, [p for p in dead_workers if _killed_together(p[1], oldest_worker)])]
-    if not origins:
+    if not firsts:
         return _left_behind(scene, deaths)
     # A launcher ends the others with SIGTERM: whoever died of anything else died before.
-    origins = [gone for gone in origins if gone.signal != ENDED_BY_LAUNCHER] or origins
+    firsts = [gone for gone in firsts if gone.signal != ENDED_BY_LAUNCHER] or firsts
     # What was raised is preferred to what vanished at about the same time, where the kernel told no signal.
-    oldest = max(gone.age_s for gone in origins)
-    close = [gone for gone in origins if gone.age_s >= oldest - SEEN_LATE_S]
+    oldest = max(gone.age_s for gone in firsts)
+    close = [gone for gone in firsts if gone.age_s >= oldest - SEEN_LATE_S]
     raised = [gone for gone in close if gone.how is Departure.RAISED]
     untold = all(not gone.signal for gone in close if gone.how is Departure.VANISHED)
     pool = raised if raised and untold else close
@@ -87,7 +107,7 @@ def _equal(gone: Gone, oldest: Gone) -> bool:
 
 
 def _words(gone: Gone) -> str:
-    return re.sub(r"\d+", "#", _short(gone.exception))
+    return re.sub(r"\d+", "#", first_line(gone.exception))
 
 
 def _killed_together(worker: Gone, oldest: Gone) -> bool:
@@ -180,7 +200,7 @@ def _workers_died(scene: Scene, dead: list[tuple[int, Gone]]) -> Finding:
     for rank, gone in dead:
         numbered = f"loader worker {gone.index}" if gone.index >= 0 else "a loader worker"
         names.append(f"{numbered} (pid {gone.pid}) of rank {rank}")
-        evidence.append(f"{names[-1]} vanished {gone.age_s:.1f} s ago: killed by {_signal(gone)}")
+        evidence.append(f"{names[-1]} vanished {gone.age_s:.1f} s ago: killed by {signal_name(gone)}")
         told = scene.gone_ranks.get(rank)
         if told is not None and told.exception:
             evidence.append(f"rank {rank} raised because of it: {told.exception}")
@@ -214,14 +234,16 @@ def rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
     ranks = [gone.rank for gone in first]
     if raised:
         at = f" in {format_where(culprits[0].where)}" if culprits[0].where else ""
-        says = f"{ranks_words(ranks)} raised {_short(one.exception)}{at}"
+        says = f"{ranks_words(ranks)} raised {first_line(one.exception)}{at}"
     else:
         at = f"; last seen in {format_where(culprits[0].where)}" if culprits[0].where else ""
-        says = f"{ranks_words(ranks)} (pid {one.pid}) vanished without a word: killed by {_signal(one)}{at}"
+        says = (
+            f"{ranks_words(ranks)} (pid {one.pid}) vanished without a word: killed by {signal_name(one)}{at}"
+        )
         if len(first) > 1:
             rest = "one was killed, and the rest was ended after it"
             if all(gone.signal == one.signal and gone.signal not in (0, ENDED_BY_LAUNCHER) for gone in first):
-                rest = f"each was killed by {_signal(one)}"
+                rest = f"each was killed by {signal_name(one)}"
             says = f"{ranks_words(ranks)} vanished in the same moment: {rest}"
     evidence = death_lines(deaths)
     factors = [confidence.SAME_MOMENT] if len(first) > 1 and not _each_its_own(first) else []
@@ -241,48 +263,35 @@ def _each_its_own(first: list[Gone]) -> bool:
     )
 
 
-def _signal(gone: Gone) -> str:
-    """Write "SIGKILL", or "a signal" where nobody told which."""
-    try:
-        return signal.Signals(gone.signal).name
-    except ValueError:
-        return f"signal {gone.signal}" if gone.signal else "a signal"
-
-
-def _short(exception: str) -> str:
-    line = exception.strip().splitlines()[0] if exception.strip() else "an exception"
-    return line if len(line) <= 120 else line[:117] + "..."
-
-
-def death_lines(deaths: list[Gone]) -> tuple[str, ...]:
-    """Evidence: who died how, first to last."""
-    return tuple(_death_line(gone) for gone in sorted(deaths, key=lambda gone: (-gone.age_s, gone.rank)))[:8]
-
-
-def _death_line(gone: Gone) -> str:
-    at = f" at {gone.where.function} ({gone.where.file}:{gone.where.line})" if gone.where else ""
-    what = f"raised {_short(gone.exception)}{at}" if gone.how is Departure.RAISED else "vanished"
-    what += f", killed by {_signal(gone)}," if gone.signal else ""
-    note = " (a consequence)" if is_consequence(gone) else ""
-    return f"rank {gone.rank} (pid {gone.pid}) {what} {gone.age_s:.1f} s ago{note}"
-
-
 def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
-    """Peers died of a closed connection: somebody had left in peace before."""
+    """Peers died of a closed connection: somebody raised and is not gone yet, or had left in peace before."""
+    deaths = [gone for gone in deaths if not was_asked(gone)]
     if not deaths:
         return []
+    words = last_words(scene)
+    faults = {
+        rank: raised
+        for rank, raised in words.items()
+        if not asks_to_end(raised.exception)
+        and not tells_of_a_peer(raised.exception, raised.where.file if raised.where else "")
+    }
+    if faults:
+        return [_raised_and_lives(scene, faults, deaths)]
     first = max(gone.age_s for gone in deaths)
     left = [gone.rank for gone in scene.gone_ranks.values() if gone.how is Departure.EXITED]
     left = [rank for rank in left if scene.gone_ranks[rank].age_s >= first - SEEN_LATE_S]
-    leaving = np.isin(scene.phase, (Phase.LEAVING, Phase.EXITING)) & scene.live
-    ranks = sorted({*left, *(int(rank) for rank in scene.ranks[leaving])})
+    on_the_way = scene.ranks[np.isin(scene.phase, (Phase.LEAVING, Phase.EXITING)) & scene.live]
+    leaving = [
+        int(rank) for rank in on_the_way if int(rank) not in words
+    ]  # who raised does not leave in peace
+    ranks = sorted({*left, *leaving})
     if not ranks or len(ranks) + len(deaths) > scene.world:
         return []
     culprits = tuple(
         Culprit(r, host=scene.host(r), pid=scene.pid(r), doing="left its process group") for r in ranks
     )
     # A rank that is still on its way out lives: it is named instead of a death.
-    sure = 1.0 if left else confidence.BESIDE_A_DEATH
+    sure = confidence.BESIDE_A_DEATH if leaving else 1.0
     says = f"{ranks_words(ranks)} left early; {ranks_words([g.rank for g in deaths])} died of the closed connection"
     return [
         Finding(
@@ -290,3 +299,27 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
             confidence.times(confidence.LEFT_EARLY, sure), says, culprits, death_lines(deaths),
         )
     ]  # fmt: skip
+
+
+def _raised_and_lives(scene: Scene, faults: Mapping[int, Raised], deaths: list[Gone]) -> Finding:
+    """What these ranks raised ends them, and the others died of it before they were gone: as sure as a death."""
+    culprits = tuple(
+        Culprit(
+            rank, host=scene.host(rank), pid=scene.pid(rank), where=where_of(raised.where),
+            doing=f"raised {raised.exception}",
+        )
+        for rank, raised in sorted(faults.items())
+    )  # fmt: skip
+    lines = [
+        f"rank {rank} raised {first_line(raised.exception)}, and is on its way out"
+        for rank, raised in sorted(faults.items())
+    ]
+    said = first_line(faults[culprits[0].rank].exception)
+    at = f" in {format_where(culprits[0].where)}" if culprits[0].where else ""
+    died = ranks_words([gone.rank for gone in deaths])
+    more = " and more" if len({first_line(raised.exception) for raised in faults.values()}) > 1 else ""
+    says = f"{ranks_words(sorted(faults))} raised {said}{at}{more}"
+    return Finding(
+        Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION, Proof.STRUCTURAL, confidence.DEAD,
+        f"{says}; {died} died of it", culprits, (*lines[:8], *death_lines(deaths)),
+    )  # fmt: skip

@@ -1,7 +1,8 @@
 """Everybody who died did so because of somebody whom we did not see die: say what is known, blame no victim.
 
 A node that fell silent before the others lost their connections is named; of several, the one that an error names, or
-none. Without one the oldest errors are shown, as what they are. Never a proof: the word of an agent may be late.
+none. Without one the oldest errors are shown, as what they are, and nobody is named. Never a proof: the word of an
+agent may be late.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.rules.consequence import SEEN_LATE_S, deaths_of, saw_a_death
-from ddetect.correlate.rules.fault import death_lines, rank_died
+from ddetect.correlate.rules.death_words import death_lines, deaths_words
 from ddetect.correlate.scene import Scene
-from ddetect.model import Cause, Culprit, Departure, Gone, Proof, Status
+from ddetect.model import Culprit, Departure, Gone, Proof, Status
 
 _FAILED_RANKS = re.compile(r"\branks? ([\d, ]+) failed to pass", re.IGNORECASE)
 
@@ -91,13 +92,12 @@ def oldest_consequence(scene: Scene) -> list[Finding]:
     if not deaths:
         return []
     oldest = max(gone.age_s for gone in deaths)
-    first = sorted((gone for gone in deaths if gone.age_s >= oldest - 1e-9), key=lambda gone: gone.rank)
-    finding = rank_died(scene, first, deaths)
-    note = "this error is usually a consequence of another rank's fault, which was not seen"
+    first = [gone for gone in deaths if gone.age_s >= oldest - 1e-9]
+    note = "this usually follows from another rank's fault, which was not seen"
     return [
         Finding(
-            Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION, Proof.TIME,
-            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), finding.says, finding.culprits,
-            (*finding.evidence, note),
+            Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME,
+            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), f"{deaths_words(first)}; {note}", (),
+            death_lines(deaths),
         )
     ]  # fmt: skip

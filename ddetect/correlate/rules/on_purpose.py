@@ -1,0 +1,67 @@
+"""Somebody wanted the job to end: then what died of it is no fault. A Scene enters, words leave, or nothing.
+
+A wish is an ending that was asked for (consequence.py has the list), or SIGTERM to all ranks in one moment. A fault
+that is clearly older than the wish stays a fault, and a job that outlived the wish is judged as before.
+Never here: whether that is worth an alarm (the coordinator decides it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ddetect.correlate.phrases import ranks_words
+from ddetect.correlate.rules.consequence import (
+    SEEN_LATE_S,
+    asks_to_end,
+    deaths_of,
+    is_ended_by_launcher,
+    last_words,
+    saw_a_death,
+    was_asked,
+)
+from ddetect.correlate.scene import Scene
+from ddetect.model import Gone
+
+OUTLIVED_S = 60.0
+"""What dies this long after somebody asked for an end died of something else."""
+
+
+def ended_on_purpose(scene: Scene, workers: Sequence[Gone]) -> str:
+    """How somebody ended the job; nothing if nobody did. `workers`: loader workers that died, and are missed."""
+    deaths = deaths_of(scene)
+    if not deaths:
+        return ""
+    asked = {gone.rank: gone.age_s for gone in deaths if was_asked(gone)}
+    asked |= {
+        rank: _leaves_since_s(scene, rank)
+        for rank, raised in last_words(scene).items()
+        if asks_to_end(raised.exception)
+    }
+    if not asked:
+        return "the job was ended by SIGTERM" if _all_were_ended(scene, deaths) else ""
+    others = [gone for gone in deaths if gone.rank not in asked] + list(workers)
+    wish_s = max(asked.values())
+    # A closed connection may be older: who was interrupted tears down first, and only then is it gone.
+    fault_s = max((gone.age_s for gone in others if not saw_a_death(gone)), default=-math.inf)
+    if (
+        fault_s > wish_s + SEEN_LATE_S
+        or max((gone.age_s for gone in others), default=0.0) < wish_s - OUTLIVED_S
+    ):
+        return ""
+    return f"the job was interrupted: somebody ended {ranks_words(sorted(asked))}"
+
+
+def _leaves_since_s(scene: Scene, rank: int) -> float:
+    """How long it has been on its way out; without a page since ever."""
+    at = scene.position(rank)
+    age_s = float(scene.phase_age_s[at]) if at >= 0 else math.nan
+    return math.inf if math.isnan(age_s) else age_s
+
+
+def _all_were_ended(scene: Scene, deaths: list[Gone]) -> bool:
+    """Whether all ranks that we know of, and more than one of several, got SIGTERM in one moment."""
+    if scene.live.any() or len(deaths) < len(scene.gone_ranks) or len(deaths) < min(2, scene.world):
+        return False
+    ages = [gone.age_s for gone in deaths]
+    return all(map(is_ended_by_launcher, deaths)) and max(ages) - min(ages) <= SEEN_LATE_S
