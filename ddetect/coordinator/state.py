@@ -39,7 +39,7 @@ from ddetect.model import (
 
 LOOK_TIMEOUT_S = 8.0  # longer than an agent takes at its slowest; then we go on with the answers that came
 EMPTY_LOOKS = 3  # questions nobody answers before we judge by the beats alone
-RELOOK_S = 5.0
+RELOOK_S = 4.0
 DEATH_SETTLES_S = 1.5  # consequences of a death (peers' errors) arrive within this
 SURVIVED_S = 10.0  # steps this long after a death: the job goes on without it
 ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart

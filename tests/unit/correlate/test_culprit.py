@@ -229,6 +229,17 @@ def test_rank_that_has_just_raised_is_given_time_to_get_out():
     assert judge(builder.snapshot()).proof is Proof.TIME
 
 
+def test_rank_that_still_works_on_its_end_is_not_stuck_in_it():
+    """An overloaded machine: seconds after its exception it frees its memory, and Python's stack is gone."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "exiting")
+    row.look = sighting(state="R", unread="its stack was empty")
+    row.look = replace(row.look, raised=Raised("ValueError: bad", fatal=True))
+
+    assert judge(builder.snapshot()).proof is Proof.TIME
+
+
 def test_exception_of_a_thread_does_not_explain_a_rank_that_leaves():
     """Only the exception that ends the process tells why it leaves."""
     builder = build(2)
