@@ -1,7 +1,8 @@
 """When a job last moved, seen from outside by nobody's tool: the voluntary context switches of its ranks' main threads.
 
-A rank that steps sleeps, waits for its peers and wakes again many times a second; one that hangs does not. Enters: the
-pid of a launcher. Leaves: unix seconds, exact to about LOOK_EVERY_S. Never here: an opinion about who is at fault.
+A rank that steps sleeps, waits for its peers and wakes again many times a second; one that hangs does not. A job that
+hangs before its ranks ever met moved last when all but one of them fell asleep. Enters: the pid of a launcher. Leaves:
+unix seconds, exact to about LOOK_EVERY_S. Never here: an opinion about who is at fault.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ LOOK_EVERY_S = 0.2
 MOVES = 3  # switches between two looks; a poll of a queue every few seconds is not progress
 FIND_EVERY = 5  # looks between two searches for ranks
 ASLEEP_S = 2.0  # a main thread that was never seen runnable for that long waits for something
+NEVER_MET_S = 10.0  # at the start the last rank to import torch lets the others wait for seconds
 
 
 class ProgressClock:
@@ -52,9 +54,14 @@ class ProgressClock:
 
     def all_but_one_wait(self) -> bool:
         """Whether at most one rank is at work. While torch is imported all are, and switch as rarely as in a hang."""
-        now, asleep = time.monotonic(), self._asleep_since.copy()
-        waiting = [pid for pid in self.ranks if pid in asleep and now - asleep[pid] >= ASLEEP_S]
-        return len(waiting) >= max(self.ranks_seen - 1, 1)
+        return self._rest_for() >= ASLEEP_S
+
+    def _rest_for(self) -> float:
+        """Seconds for which all ranks but one have been asleep."""
+        asleep = self._asleep_since.copy()
+        since = sorted(asleep[pid] for pid in self.ranks if pid in asleep)
+        needed = max(self.ranks_seen - 1, 1)
+        return time.monotonic() - since[needed - 1] if len(since) >= needed else 0.0
 
     @property
     def ranks(self) -> dict[int, int]:
@@ -71,6 +78,8 @@ class ProgressClock:
             # A job moves together. One rank that moves alone polls, or is the one that everybody waits for.
             if len(moved) >= min(2, max(self.ranks_seen, 1)):
                 self._moves.append(time.time())
+            elif not self._moves and (rest_s := self._rest_for()) >= NEVER_MET_S:
+                self._moves.append(time.time() - rest_s)
 
     def _find(self) -> None:
         found = _ranks_under(self._pid)

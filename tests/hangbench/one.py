@@ -58,9 +58,16 @@ def make_empty(folder: Path) -> None:
     folder.mkdir(parents=True)
 
 
+def _unwind(number: int, _: object) -> None:
+    signal.signal(
+        number, signal.SIG_IGN
+    )  # told again (by whoever ends the whole group), it would leave its job behind
+    sys.exit(143)
+
+
 def end_with_parent(parent: int) -> None:
     """SIGTERM when the bench is gone, and SIGTERM unwinds: every `finally` ends what it started."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _unwind)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it has ended already
         sys.exit(143)

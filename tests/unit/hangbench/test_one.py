@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,3 +79,31 @@ def test_the_command_to_repeat_a_run_names_no_folder():
     """Both ways to write the option."""
     assert command_of(["all", "--out", "/a/b", "--lanes", "3"]) == "python -m tests.hangbench all --lanes 3"
     assert command_of(["--out=/a/b"]) == "python -m tests.hangbench"
+
+
+def test_a_run_that_is_told_twice_to_end_still_ends_its_job():
+    """Whoever ends the bench with its group tells each run once, and the kernel tells it again."""
+    program = f"""
+import sys, time
+from tests.hangbench.one import end_with_parent
+end_with_parent({os.getpid()})
+try:
+    print("begun", flush=True)
+    time.sleep(60)
+finally:
+    print("ending", flush=True)
+    sys.stdin.readline()  # the second signal has come
+    print("the job is ended", flush=True)
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdin is not None
+        assert run.stdout is not None
+        for word in ("begun", "ending"):
+            assert run.stdout.readline().strip() == word
+            run.send_signal(signal.SIGTERM)
+        run.stdin.write("\n")
+        run.stdin.close()
+
+        assert run.stdout.readline().strip() == "the job is ended"
+    assert run.returncode == 143
