@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import assert_never
 
 from ddetect.coordinator import life
@@ -17,6 +17,7 @@ from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost,
 from ddetect.coordinator.gather import Look, join_evidence, without_ranks
 from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes, Pulse
 from ddetect.coordinator.patience import Patience
+from ddetect.coordinator.watch import Question, Watch
 from ddetect.correlate.judge import asked_to_end, deaths_in, judge, wants_native
 from ddetect.correlate.motion import moved
 from ddetect.correlate.rules.consequence import was_asked
@@ -26,7 +27,6 @@ from ddetect.model import (
     Cause,
     Departure,
     Gone,
-    Incident,
     Phase,
     Proof,
     Role,
@@ -39,7 +39,6 @@ from ddetect.model import (
 
 LOOK_TIMEOUT_S = 8.0  # longer than an agent takes at its slowest; then we go on with the answers that came
 EMPTY_LOOKS = 3  # questions nobody answers before we judge by the beats alone
-RELOOK_S = 4.0
 DEATH_SETTLES_S = 1.5  # consequences of a death (peers' errors) arrive within this
 SURVIVED_S = 10.0  # steps this long after a death: the job goes on without it
 ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart
@@ -48,37 +47,6 @@ UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
 # No rank has a probe and nobody waits: a job may do one thing nearly all of its time. Also the most that weak motion
 # can stretch a limit.
 UNCOUNTED_MARGIN = 10.0
-
-
-@dataclass(slots=True)
-class Question:
-    """Evidence asked for and not yet complete."""
-
-    request: int
-    asked_at: float
-    missing: set[str]
-    parts: list[Evidence] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Watch:
-    """A stall or a death that is being looked at."""
-
-    kind: str  # activity, step, rank, death
-    since: float  # last progress
-    phase: Phase
-    steps: int
-    rank: int
-    next_look_at: float
-    still_since: float  # patience counts from here: when we began to look, or saw certain motion
-    looks: list[Look] = field(default_factory=list)
-    taken: int = 0  # looks taken so far
-    empty: int = 0  # questions in a row that nobody answered
-    native: tuple[int, ...] = ()
-    incident: Incident | None = None
-    snapshot: Snapshot | None = None
-    weak_at: float = -math.inf  # when we last saw weak motion: a child's bytes, another thread
-    named: tuple[Verdict, Snapshot] | None = None  # a stall: who was named before anybody died of it
 
 
 class Job:
@@ -246,13 +214,12 @@ class Job:
         watch.taken += 1
         watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
         watch.native = wants_native(watch.snapshot)
-        in_burst = watch.taken < self.settings.samples and not watch.empty
-        watch.next_look_at = now + (self.settings.sample_gap_s if in_burst else RELOOK_S)
         if watch.kind == "death":
-            settled = now - watch.since >= DEATH_SETTLES_S
-            watch.next_look_at = now + (RELOOK_S if settled else self.settings.sample_gap_s)
-            return self._judge(watch, now, unix_ns) if settled else []
-        return [] if in_burst else self._judge(watch, now, unix_ns)
+            hurry = now - watch.since < DEATH_SETTLES_S
+        else:
+            hurry = watch.taken < self.settings.samples and not watch.empty
+        watch.next_look_at = now + (self.settings.sample_gap_s if hurry else watch.relook_after_s())
+        return [] if hurry else self._judge(watch, now, unix_ns)
 
     def _judge(self, watch: Watch, now: float, unix_ns: int, *, last: bool = False) -> list[Command]:
         """Say what we know, louder if it is time. `last`: the job has failed, there will be no later moment."""
@@ -289,6 +256,8 @@ class Job:
         due = self._due_at(watch, verdict)
         if now < due < watch.next_look_at:
             watch.next_look_at = due
+        elif incident.stage is Stage.SUSPECTED and watch.last_looks:
+            watch.next_look_at = now + watch.last_look_after_s()
         if before is not None and not alarm and life.same_words(before.verdict, verdict):
             return []
         return [Record(incident, watch.snapshot, alarm)]
@@ -297,6 +266,7 @@ class Job:
         self, watch: Watch, verdict: Verdict, now: float, unix_ns: int, *, last: bool, kept: bool
     ) -> bool:
         """Suspicion is quick, alarm is earned. `kept`: the verdict is older than the looks, they cannot prove it."""
+        looked, watch.last_looks = watch.last_looks, 0
         if watch.kind == "death":
             if verdict.proof is Proof.STRUCTURAL:
                 return True
@@ -325,7 +295,10 @@ class Job:
         if motion.weak:
             watch.weak_at = now
         watch.still_since = max(watch.still_since, self.nodes.active_at(ranks))
-        return now >= self._due_at(watch, verdict)
+        if now < self._due_at(watch, verdict):
+            return False
+        watch.last_looks = looked + 1
+        return last or watch.kind == "death" or watch.looked_its_last  # the dead do not move between looks
 
     def _due_at(self, watch: Watch, verdict: Verdict) -> float:
         """When patience ends. Weak motion puts that off, and not for ever: a metrics daemon never rests."""

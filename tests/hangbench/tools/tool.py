@@ -12,7 +12,7 @@ from tests.hangbench.outcome import Outcome
 PATIENCE_S = 15.0  # of ddetect, for hanging and healthy jobs alike; a quarter of the default
 PEER_LIMIT_S = 35  # of tools with a fixed limit; a healthy job stands still for 28 s at most
 WATCH_S = 200.0  # for an alarm; before the first step ddetect suspects after 30 s, and waits five times its patience
-STAND_STILL_S = 90.0  # for a job to stand still before a tool is asked
+STAND_STILL_S = 150.0  # until a job stands still, and a tool is asked; with a restart, on a busy machine
 HEALTHY_CAP_S = 180.0  # for a healthy job to end
 
 KEPT = "kept"  # the folder in a run's folder where a tool, or the person who uses it, puts what it saw
