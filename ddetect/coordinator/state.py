@@ -227,6 +227,8 @@ class Job:
         verdict, shown = self._verdict_on(watch.snapshot), watch.snapshot
         if verdict.status is Status.HEALTHY:
             return self._close("looked closer: the job is moving", now, unix_ns, learn=True)
+        if watch.takes_back(verdict) and not last:
+            return []
         kept = watch.named is not None and life.stays_named(watch.named[0], verdict, last=last)
         if watch.kind == "death":
             self._deaths_judged = len(self._deaths())
@@ -249,7 +251,7 @@ class Job:
         if alarm:
             incident = life.confirmed(incident, unix_ns)
         watch.incident = incident
-        watch.snapshot = replace(shown, stage=incident.stage)
+        watch.snapshot = watch.told = replace(shown, stage=incident.stage)
         if watch.kind == "death" and alarm:
             watch.next_look_at = math.inf
         # Look again in a while, and surely when an alarm may be due.
@@ -349,9 +351,9 @@ class Job:
         broken = incident is not None and incident.verdict.proof is Proof.STRUCTURAL
         if learn and not broken and watch.kind != "death" and self.patience.learned(watch.steps):
             self.patience.learn(watch.phase, lasted)
-        if incident is None or watch.snapshot is None:
+        if incident is None or watch.told is None:
             return []
-        return [Record(life.closed(incident, reason, lasted, unix_ns), watch.snapshot)]
+        return [Record(life.closed(incident, reason, lasted, unix_ns), watch.told)]
 
     def _end(self, event: Ending, now: float, unix_ns: int) -> list[Command]:
         """Say the last word: a death that nobody asked for is judged with what we have."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from ddetect.coordinator import life
 from ddetect.coordinator.gather import Look
 from ddetect.messages import Evidence
-from ddetect.model import Incident, Phase, Snapshot, Verdict
+from ddetect.model import Incident, Phase, Snapshot, Stage, Verdict
 
 RELOOK_S = (4.0, 2.3, 3.3, 2.9)
 LAST_LOOKS_S = (0.7, 1.1)
@@ -47,8 +48,17 @@ class Watch:
     snapshot: Snapshot | None = None
     weak_at: float = -math.inf  # when we last saw weak motion: a child's bytes, another thread
     named: tuple[Verdict, Snapshot] | None = None  # a stall: who was named before anybody died of it
+    told: Snapshot | None = None  # the evidence of the verdict that the incident has
     last_looks: int = 0  # looks since patience was up
     _relooks: int = 0
+    _other: tuple[object, ...] = ()  # another answer than the alarm's, heard once
+
+    def takes_back(self, verdict: Verdict) -> bool:
+        """Whether this is the first look after an alarm with another answer. It may have met a job that just goes on."""
+        if self.incident is None or self.incident.stage is not Stage.CONFIRMED:
+            return False
+        before, self._other = self._other, life.key(verdict)
+        return self._other not in (before, life.key(self.incident.verdict))
 
     def relook_after_s(self) -> float:
         """How long until the next look, if nothing hurries."""
