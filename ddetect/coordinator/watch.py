@@ -1,7 +1,7 @@
 """A stall or a death that is being looked at, and how long until the next look.
 
 Looks come at uneven gaps: a program that repeats every few seconds would else be met at the same place each time, and
-what moves would seem to stand still. Never here: verdicts, limits, what a look shows.
+what moves would seem to stand still. Never here: how to judge, limits, what a look shows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Watch:
     _other: tuple[object, ...] = ()  # another answer than the alarm's, heard once
 
     def takes_back(self, verdict: Verdict) -> bool:
-        """Whether this is the first look after an alarm with another answer. It may have met a job that just goes on."""
+        """Whether this is the first other answer since the alarm. A look may meet a job that has just gone on."""
         if self.incident is None or self.incident.stage is not Stage.CONFIRMED:
             return False
         before, self._other = self._other, life.key(verdict)
