@@ -15,6 +15,7 @@ from ddetect.messages import Evidence
 from ddetect.model import Incident, Phase, Snapshot, Stage, Verdict
 
 RELOOK_S = (4.0, 2.3, 3.3, 2.9)
+"""From look to look, over and over. The first is long enough for a rank that raised to get out of its process."""
 LAST_LOOKS_S = (0.7, 1.1)
 """Patience is up: so many looks more before an alarm that only time proves."""
 

@@ -59,9 +59,8 @@ def make_empty(folder: Path) -> None:
 
 
 def _unwind(number: int, _: object) -> None:
-    signal.signal(
-        number, signal.SIG_IGN
-    )  # told again (by whoever ends the whole group), it would leave its job behind
+    """End, once: told again on its way out (by whoever ends the whole group) it would leave its job behind."""
+    signal.signal(number, signal.SIG_IGN)
     sys.exit(143)
 
 
