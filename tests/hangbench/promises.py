@@ -1,12 +1,13 @@
 """What we promise of ddetect over the whole suite, and where a run of the bench does not keep it. Pure.
 
-Enters: a published run of the suite. Leaves: a sentence for each promise that is broken. Never here: a promise for one
-seed on average with another (each seed keeps all of them), or for the runs that are left when others are set aside.
+Enters: a run of the suite, and the scenarios that make it whole. Leaves: a sentence for each promise that is broken.
+Never here: a promise for one seed on average with another (each seed keeps all of them), or for the runs that are left
+when others are set aside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ddetect.scenarios.catalogue import SCENARIOS
@@ -22,7 +23,7 @@ SECONDS = {  # of `ddetect launch`: (which runs, median or worst) -> at most
 }
 
 
-def broken(run: Mapping[str, Any], scenarios: Mapping[str, Any] = SCENARIOS) -> list[str]:
+def broken(run: Mapping[str, Any], scenarios: Iterable[str] = SCENARIOS) -> list[str]:
     """The promises that this run does not keep."""
     problems = [f"{tool}: {problem}" for tool in RIGHT for problem in _broken_by(tool, run, set(scenarios))]
     return problems + ([f"commit {run['commit']} is not what was run"] if run["commit"].endswith("+") else [])

@@ -1,8 +1,8 @@
 """Put a run of the bench into the README: `python -m tests.hangbench.publish comparison|suite OUT`.
 
 Enters: OUT/results.json. Leaves: published/NAME.json, every run in one line, and the table between the README's
-markers, where a sentence stands until then. Never here: a figure that is not in that file; tests/unit/hangbench holds
-the README against it, and the suite against what we promise.
+markers. Never here: a figure that is not in that file (tests/unit/hangbench holds the README against it), or a run of
+the suite that breaks a promise.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.hangbench.promises import broken
 from tests.hangbench.table import seeds_markdown, table_markdown
 from tests.of_nobody import text_of_nobody
 
@@ -24,7 +25,6 @@ TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "suite": seeds_markdown,
 }
 SAYS = 160  # characters of a tool's own words that are kept
-NOTHING_YET = "No run has been published yet.\n"
 
 
 def between(name: str, readme: str) -> str:
@@ -33,15 +33,10 @@ def between(name: str, readme: str) -> str:
     return found[2] if found else ""
 
 
-def published(name: str) -> dict[str, Any] | None:
-    """A run that was published, if one was."""
-    path = PUBLISHED / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
-
-
-def shown(name: str, run: Mapping[str, Any] | None) -> str:
-    """What the README has to show of it."""
-    return TABLES[name](run) if run else NOTHING_YET
+def published(name: str) -> dict[str, Any]:
+    """The run that was published."""
+    run: dict[str, Any] = json.loads((PUBLISHED / f"{name}.json").read_text())
+    return run
 
 
 def publish(name: str, out: Path) -> None:
@@ -51,6 +46,8 @@ def publish(name: str, out: Path) -> None:
         raise SystemExit(
             f"{len(run['runs'])} of {run['planned']} runs are there: let the bench come to its end first"
         )
+    if name == "suite" and (problems := broken(run)):
+        raise SystemExit("not published, promises are broken:\n" + "\n".join(problems))
     for one in run["runs"]:
         for key in ("says", "failed"):
             one["outcome"][key] = text_of_nobody(one["outcome"][key])[:SAYS]
@@ -58,7 +55,7 @@ def publish(name: str, out: Path) -> None:
     lines = ",\n".join(json.dumps(one) for one in run["runs"])
     PUBLISHED.mkdir(exist_ok=True)
     (PUBLISHED / f"{name}.json").write_text(f'{json.dumps(head, indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
-    table = shown(name, run)
+    table = TABLES[name](run)
     README.write_text(_markers(name).sub(lambda found: f"{found[1]}{table}{found[3]}", README.read_text()))
 
 
