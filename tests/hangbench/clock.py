@@ -75,8 +75,9 @@ class ProgressClock:
                 self._find()
             look += 1
             moved = [pid for pid in self._ranks if self._has_moved(pid)]
-            # A job moves together. One rank that moves alone polls, or is the one that everybody waits for.
-            if len(moved) >= min(2, max(self.ranks_seen, 1)):
+            # A job moves together. One rank that moves alone polls, or is the one that everybody waits for; it may be
+            # the only one that was ever started.
+            if len(moved) >= 2:
                 self._moves.append(time.time())
             elif not self._moves and (rest_s := self._rest_for()) >= NEVER_MET_S:
                 self._moves.append(time.time() - rest_s)

@@ -1,7 +1,7 @@
 """What `ddetect` left in verdict.json, as the bench counts it. Pure.
 
-Enters: verdicts as read from disk. Leaves: an `Outcome`. Never here: ddetect's own clock, but as a
-check of ours.
+Enters: verdicts as read from disk. Leaves: an `Outcome`. Never here: ddetect's own clock, but as a check of ours, and
+where it makes ddetect look slower.
 """
 
 from __future__ import annotations
@@ -61,14 +61,15 @@ def clock_doubt(verdict: dict[str, Any], last_move: float | None) -> str:
 
 def outcome_of(verdict: dict[str, Any], last_move: float | None, suspicions: int) -> Outcome:
     """An alarm of `ddetect launch`, or of `ddetect attach` that watched."""
+    doubt = clock_doubt(verdict, last_move)
     return Outcome(
         alarm_at=alarm_at(verdict),
         named_at=named_at(verdict),
-        last_progress=last_move,
+        last_progress=verdict["last_progress_unix_ns"] / 1e9 if doubt else last_move,
         culprits=culprits_of(verdict),
         status=verdict["status"],
         cause=verdict["cause"],
         suspicions=suspicions,
         says=f"({verdict['confidence']:.2f}) {verdict['summary']}",
-        doubt=clock_doubt(verdict, last_move),
+        doubt=doubt,
     )

@@ -54,5 +54,6 @@ def _too_slow(seed: str, told: list[dict[str, Any]], counted: Mapping[str, Any])
         if took is None or took > most:
             yield f"seed {seed}: {which} {what} is {took} s, promised {most}"
     for one in told:
-        if one["alarm"] and not one["healthy"] and one["seconds_to_name"] is None:
+        took = one["seconds_to_name"]
+        if one["alarm"] and not one["healthy"] and (took is None or took < 0):
             yield f"seed {seed}: {one['scenario']} has an alarm and no time"

@@ -125,10 +125,12 @@ def _row(tool: Mapping[str, Any]) -> str:
 
 def _made(run: Mapping[str, Any]) -> list[str]:
     doubted = sum(tool["doubted"] for tool in run["tools"].values())
-    doubts = f" The clock is doubted in {doubted} runs (`doubt` in the results)." if doubted else ""
+    doubts = (
+        " In {} of the runs the bench's clock is doubted: seconds count from ddetect's own, which is earlier."
+    )
     made = (
         f"Made by `{run['command']}` at commit {run['commit']}, {run['machine']}, {run['lanes']} "
-        f"job{'s' if run['lanes'] > 1 else ''} at a time.{doubts} Settings:"
+        f"job{'s' if run['lanes'] > 1 else ''} at a time.{doubts.format(doubted) if doubted else ''} Settings:"
     )
     settings = [f"- {tool['name']} {tool['version']}: {tool['settings']}." for tool in run["tools"].values()]
     return [made, "", *settings]

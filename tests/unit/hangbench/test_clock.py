@@ -10,15 +10,32 @@ from tests.hangbench import clock
 from tests.hangbench.clock import ProgressClock
 from tests.unit.stacks.targets import until
 
-TWO_RANKS_THAT_SLEEP = """
+LAUNCHER = """
 import os, subprocess, sys
-command = [sys.executable, "-c", "import time; time.sleep(300)"]
-ranks = [subprocess.Popen(command, env={**os.environ, "RANK": str(rank)}) for rank in range(2)]
+ranks = [
+    subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "RANK": str(rank)})
+    for rank, program in enumerate(sys.argv[1:])
+]
 sys.stdin.read()
 for rank in ranks:
     rank.kill()
     rank.wait()
 """
+SLEEPS = "import time; time.sleep(300)"
+POLLS = "import time\nwhile True: time.sleep(0.01)"
+
+
+def last_move(*ranks: str, still_s: float) -> float | None:
+    """When a job of these programs last moved, once it has stood still for so long."""
+    command = [sys.executable, "-c", LAUNCHER, *ranks]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as launcher:
+        watched = ProgressClock(launcher.pid)
+        try:
+            until(lambda: watched.still_for() > still_s)
+            return watched.last_before(time.time())
+        finally:
+            watched.stop()
+            launcher.communicate()
 
 
 def test_job_that_never_moved_stands_still_since_its_ranks_sleep(monkeypatch):
@@ -26,14 +43,15 @@ def test_job_that_never_moved_stands_still_since_its_ranks_sleep(monkeypatch):
     monkeypatch.setattr(clock, "NEVER_MET_S", 1.0)
     monkeypatch.setattr(clock, "MOVES", 10**9)  # whatever Python's own start looks like
     began = time.time()
-    with subprocess.Popen([sys.executable, "-c", TWO_RANKS_THAT_SLEEP], stdin=subprocess.PIPE) as launcher:
-        watched = ProgressClock(launcher.pid)
-        try:
-            until(lambda: watched.still_for() > 1.0)
-            moved = watched.last_before(time.time())
-        finally:
-            watched.stop()
-            launcher.communicate()
+
+    moved = last_move(SLEEPS, SLEEPS, still_s=1.0)
 
     assert moved is not None
     assert began <= moved <= time.time() - 1.0
+
+
+def test_only_rank_of_a_job_that_polls_does_not_move_it(monkeypatch):
+    """The others were never started: it tries again and again to reach them, which is no progress."""
+    monkeypatch.setattr(clock, "NEVER_MET_S", 1.0)
+
+    assert last_move(POLLS, still_s=3.0) is not None

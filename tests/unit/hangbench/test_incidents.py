@@ -56,6 +56,13 @@ def test_a_clock_that_saw_the_job_move_where_ddetect_did_not_is_doubted():
     assert clock_doubt(verdict(), 9.9) == clock_doubt(verdict(), None) == ""
 
 
+def test_time_counts_from_the_earlier_clock_where_ours_is_doubted():
+    """A culprit cannot be named before the job stood still, and the doubt is not in our favour."""
+    outcome = outcome_of(verdict(), 12.0, suspicions=0)
+
+    assert (outcome.last_progress, bool(outcome.doubt)) == (8.0, True)
+
+
 @pytest.mark.parametrize(("status", "alarm_at"), [("hang", 7.0), ("healthy", None), ("undecided", None)])
 def test_only_a_hang_is_an_alarm_of_a_tool_that_was_asked(status, alarm_at):
     """The first answer counts: `healthy` is a miss, `undecided` is no alarm."""
