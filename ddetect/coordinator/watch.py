@@ -55,7 +55,10 @@ class Watch:
     _other: tuple[object, ...] = ()  # another answer than the alarm's, heard once
 
     def takes_back(self, verdict: Verdict) -> bool:
-        """Whether this is the first other answer since the alarm. A look may meet a job that has just gone on."""
+        """Whether this answer is other than the alarm's and heard for the first time; it is remembered for the next look.
+
+        A look may meet a job that has just gone on.
+        """
         if self.incident is None or self.incident.stage is not Stage.CONFIRMED:
             return False
         before, self._other = self._other, life.key(verdict)
