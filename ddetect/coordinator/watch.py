@@ -55,7 +55,7 @@ class Watch:
     _other: tuple[object, ...] = ()  # another answer than the alarm's, heard once
 
     def takes_back(self, verdict: Verdict) -> bool:
-        """Whether this answer is other than the alarm's and heard for the first time; it is remembered for the next look.
+        """Whether this answer is not the alarm's and is heard for the first time. It is remembered for the next look.
 
         A look may meet a job that has just gone on.
         """
