@@ -12,7 +12,6 @@ from dataclasses import replace
 from ddetect.correlate import confidence
 from ddetect.correlate.advice import advise
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
 from ddetect.correlate.ranking import MOST_EVIDENCE, join, sentence, strongest
 from ddetect.correlate.rules.alone import stuck_alone
@@ -27,9 +26,10 @@ from ddetect.correlate.rules.mismatch import mismatch
 from ddetect.correlate.rules.missing import never_entered
 from ddetect.correlate.rules.unseen import connections_closed, fell_silent, oldest_consequence
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.signatures import Signatures, default_signatures
 from ddetect.correlate.wait import every_node_is_heard, unheard
 from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
+from ddetect.frameworks import FRAMEWORKS, Registry
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import Departure, Phase, Proof, Settings, Snapshot, Status, Unread, Verdict, Waiting
 from ddetect.rankset import format_ranks
 
@@ -55,12 +55,12 @@ def judge(
     *,
     now: float = 0.0,
     settings: Settings | None = None,
-    signatures: Signatures | None = None,
+    frameworks: Registry = FRAMEWORKS,
 ) -> Verdict:
     """Judge a snapshot. `now` decides nothing: a snapshot carries ages, so a replay gives the same verdict."""
     if settings is not None:
         snapshot = replace(snapshot, settings=settings)
-    scene = Scene(snapshot, signatures or default_signatures())
+    scene = Scene(snapshot, frameworks)
     waits = find_waits(scene)
     findings = [finding for rule in RULES for finding in rule(scene, waits)]
     if only_consequences(scene):
@@ -71,11 +71,11 @@ def judge(
     return _verdict(scene, waits, findings) if findings else _undecided(scene, waits)
 
 
-def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tuple[int, ...]:
+def wants_native(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple[int, ...]:
     """The processes whose native stack would decide something: a culprit asleep on a futex at a line of the user's,
     a busy one that may be in `.item()`, and one of those that seem to wait in backward.
     """
-    scene = Scene(snapshot, signatures or default_signatures())
+    scene = Scene(snapshot, frameworks)
     one = _backward_to_prove(scene)
     if not (scene.asks_lock | scene.asks_device | scene.native_fades).any():
         return one
@@ -89,14 +89,17 @@ def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tu
     return tuple(sorted({*one, *(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid)}))
 
 
-def asked_to_end(snapshot: Snapshot, signatures: Signatures | None = None) -> bool:
+def asked_to_end(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> bool:
     """Whether somebody wanted the job to end: what died of that is no alarm."""
-    return bool(snapshot.gone) and bool(on_purpose(Scene(snapshot, signatures or default_signatures())))
+    return bool(snapshot.gone) and bool(on_purpose(Scene(snapshot, frameworks)))
 
 
-def deaths_in(snapshot: Snapshot) -> tuple[str, ...]:
+def deaths_in(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple[str, ...]:
     """Evidence: the ranks that died, a line each."""
-    return death_lines(deaths_of(Scene(snapshot, default_signatures()))) if snapshot.gone else ()
+    if not snapshot.gone:
+        return ()
+    scene = Scene(snapshot, frameworks)
+    return death_lines(deaths_of(scene), scene.framework)
 
 
 def _backward_to_prove(scene: Scene) -> tuple[int, ...]:
@@ -155,8 +158,8 @@ def _verdict(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
     if first.status is Status.STOPPED and first.precedence is not Precedence.FIRST_FAULT:
         # A living rank is named: say who died, and that this is why the job has stopped.
         deaths = deaths_of(scene)
-        evidence = [*evidence[: MOST_EVIDENCE - MOST_LINES], *death_lines(deaths)]
-        says += f"; {deaths_words(deaths)}"
+        evidence = [*evidence[: MOST_EVIDENCE - MOST_LINES], *death_lines(deaths, scene.framework)]
+        says += f"; {deaths_words(deaths, scene.framework)}"
     evidence += [f"also: {sentence(finding)}" for finding in rest[:3] if finding.says != first.says]
     advice = [line for finding in equals for line in advise(finding.cause, finding.culprits)]
     return Verdict(
@@ -189,7 +192,8 @@ def _undecided(scene: Scene, waits: Waits) -> Verdict:
         unsure = f"; {ranks_words(silent)} may be in it, or in another operation" if silent else ""
         text = f"{waiting}; who is missing is not known{unknown}{unsure}"
     elif silent:
-        text = f"{ranks_words(silent)} are inside torch.distributed, and no recorder tells in which operation"
+        inside = scene.framework.words.inside
+        text = f"{ranks_words(silent)} are inside {inside}, and no recorder tells in which operation"
     elif may_wait.any():
         ranks = [int(rank) for rank in scene.ranks[may_wait]]
         what = "its device" if len(ranks) == 1 else "their devices"

@@ -8,16 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ddetect.correlate.classify import classify_thread
-from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.scene import Scene, Seen
 from ddetect.correlate.where import format_stack, format_where, innermost_user, where_of
+from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.model import UNKNOWN, Cause, Culprit, Frame, Phase, Process, Proof, Role, Thread, Where
 
 TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
 
 EXIT_TAKES_S = 5.0
-"""A process that raised ends its loader workers (torch waits 5 s for one) and flushes; only then does it hang."""
+"""A process that raised ends its loader workers (some wait 5 s for one) and flushes; only then does it hang."""
 
 MOST_CHILDREN = 6
 """Child processes that are shown when a rank waits for one of them."""
@@ -70,12 +70,12 @@ def explain(scene: Scene, rank: int) -> Reason:
     if seen.in_disk_wait:
         return _reason(seen, Cause.FILE_IO, "is stuck in the kernel, state D" + _target(seen))
     if seen.doing.kind is Kind.SUBPROCESS or seen.doing.posture is Posture.CHILD:
-        reason = _by_kind(seen)
+        reason = _by_kind(scene, seen)
         children = scene.others_of(rank, Role.CHILD)[:MOST_CHILDREN]
         return replace(
             reason, evidence=reason.evidence + tuple(line for one in children for line in sight_lines(one))
         )
-    return _by_kind(seen)
+    return _by_kind(scene, seen)
 
 
 _VAGUE = frozenset({Kind.UNREAD, Kind.USER, Kind.LOCK, Kind.SUBPROCESS})
@@ -161,7 +161,7 @@ def _gil(seen: Seen, scene: Scene) -> Reason | None:
     unpaged = seen.tick_age_s == float("inf") and not owner.active and len(scene.snapshot.samples) > 1
     if not silent and not (unpaged and _owns_in_every_look(scene, seen, owner)):
         return None
-    frame = innermost_user(owner.stack, scene.signatures.frameworks)
+    frame = innermost_user(owner.stack, scene.framework.patterns.packages)
     more: tuple[str, ...] = (f"thread {owner.name!r} owns the GIL: {format_stack(owner.stack)}",)
     if silent:
         more += (f"no other Python thread of this process has run for {seen.tick_age_s:.1f} s",)
@@ -224,7 +224,9 @@ def _data(scene: Scene, seen: Seen) -> Reason:
     stuck = next((one for one in workers if one.stopped), None)
     if stuck is not None:
         reason = _stopped(stuck)
-        return _with(reason, f"waits for its DataLoader: {_worker(stuck)} {reason.doing}", rank_line)
+        return _with(
+            reason, f"waits for {scene.framework.words.loader}: {_worker(stuck)} {reason.doing}", rank_line
+        )
     busy = [one for one in workers if one.doing.kind is not Kind.LOADER_IDLE]
     fetching = [one for one in busy if one.fetching != UNKNOWN and one.fetch_age_s < float("inf")]
     if fetching:
@@ -240,7 +242,7 @@ def _data(scene: Scene, seen: Seen) -> Reason:
         return _reason(
             seen,
             Cause.DATA_LOADING,
-            "waits for its DataLoader, whose workers are all idle",
+            f"waits for {scene.framework.words.loader}, whose workers are all idle",
             clear=False,
             more=more,
         )
@@ -251,14 +253,18 @@ def _data(scene: Scene, seen: Seen) -> Reason:
         _verb(one),
         clear=one.doing.kind is not Kind.UNREAD,
     )
-    return _with(reason, f"waits for its DataLoader: {_worker(one)} {reason.doing}", rank_line)
+    return _with(
+        reason, f"waits for {scene.framework.words.loader}: {_worker(one)} {reason.doing}", rank_line
+    )
 
 
 def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
     """The rank, as seen through the thread that has the batch in its hands: the one that pins memory."""
     for thread in seen.sighting.threads:
-        if not thread.is_main and any(frame.file.endswith("/pin_memory.py") for frame in thread.stack):
-            doing = classify_thread(thread, scene.signatures, process_state=seen.sighting.state)
+        if not thread.is_main and any(
+            scene.framework.hands_over.search(frame.file) for frame in thread.stack
+        ):
+            doing = classify_thread(thread, scene.framework, process_state=seen.sighting.state)
             if doing.kind is Kind.FETCH:
                 return replace(seen, doing=replace(doing, frame=doing.frame or seen.doing.frame))
     return None
@@ -283,10 +289,10 @@ def _with(reason: Reason, doing: str, more: tuple[str, ...]) -> Reason:
 _WORKS = frozenset(
     {Posture.BUSY, Posture.ASLEEP, Posture.DISK, Posture.TERMINAL, Posture.PIPE, Posture.CHILD}
 )
-"""Inside torch.distributed: it does something of its own there, like pickling an object."""
+"""Inside an operation: it does something of its own there, like pickling an object."""
 
 
-def _by_kind(seen: Seen) -> Reason:
+def _by_kind(scene: Scene, seen: Seen) -> Reason:
     kind, posture = seen.doing.kind, seen.doing.posture
     if kind is Kind.DEBUGGER:
         return _reason(seen, Cause.USER_CODE, "is at a debugger prompt", proof=Proof.STRUCTURAL)
@@ -311,7 +317,7 @@ def _by_kind(seen: Seen) -> Reason:
     if kind is Kind.DEVICE_SYNC:
         return _reason(seen, Cause.DEVICE_STUCK, "waits for its device", clear=False)
     if kind in (Kind.COLLECTIVE, Kind.P2P):
-        inside = seen.doing.op or "torch.distributed"
+        inside = seen.doing.op or scene.framework.words.inside
         if posture in _WORKS:
             doing = f"{_verb(seen)} inside {inside}, before the operation begins,"
             return _reason(seen, Cause.USER_CODE, doing, clear=False)

@@ -1,4 +1,4 @@
-"""Everyone is inside torch.distributed, and only stacks tell in what: no probe, no recorder.
+"""Everyone is inside an operation, and only stacks tell in what: no probe, no recorder.
 
 All in the default group and in different calls is a mismatch; some in groups of their own while the rest waits for them
 is most likely the order of groups; all in the same call from the same line is below Python, or a shape that no stack
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits, reducer_seen
 from ddetect.correlate.where import format_where
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Status, Where
 
 BACKWARD = "DDP's all_reduce (backward)"

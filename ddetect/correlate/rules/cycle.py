@@ -23,7 +23,7 @@ def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
         cause = Cause.P2P_DEADLOCK if p2p else Cause.GROUP_ORDER_DEADLOCK
         culprits = []
         for rank in ranks:
-            held = next((wait.label for wait in inside if rank in wait.waiters), "torch.distributed")
+            held = next((wait.label for wait in inside if rank in wait.waiters), scene.framework.words.inside)
             culprits.append(
                 Culprit(
                     rank,

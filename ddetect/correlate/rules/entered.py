@@ -22,14 +22,14 @@ def never_left(scene: Scene, waits: Waits) -> list[Finding]:
     for wait in waits.all:
         if wait.targets or wait.blind:
             continue
-        if wait.on == "init_process_group":
+        if wait.joins:
             found.append(_nobody_joins(scene, wait))
         elif wait.p2p and wait.entered:
             found.append(_all_in(wait, f"{ranks_words(wait.waiters)} and {ranks_words(wait.entered)} met"))
         elif wait.standing is not None and wait.seq is not None:
             if len(wait.entered) < len(wait.standing.members) or not wait.standing.sure_members:
                 continue  # somebody's recorder was not read: absence is not claimed, and neither is presence
-            if len(find_sides(calls_at(scene.snapshot, wait.standing, wait.seq))) > 1:
+            if len(find_sides(calls_at(scene.snapshot, wait.standing, wait.seq), scene.framework)) > 1:
                 continue
             found += _behind_on_device(scene, wait) or [
                 _all_in(wait, "every member is in it, with the same call")
@@ -51,7 +51,7 @@ def _all_in(wait: Wait, why: str) -> Finding:
 
 def _nobody_joins(scene: Scene, wait: Wait) -> Finding:
     everybody = len(wait.waiters) >= scene.world
-    says = "every rank is in init_process_group and none comes out: they do not find each other"
+    says = f"every rank is in {wait.on} and none comes out: they do not find each other"
     if not everybody:  # the others have joined: whoever still tries is the one to look at
         says = f"{ranks_words(wait.waiters)} cannot join, though every other rank has joined"
     culprits = tuple(

@@ -32,7 +32,7 @@ def never_entered(scene: Scene, waits: Waits) -> list[Finding]:
 def _reason(scene: Scene, rank: int, held: tuple[Wait, ...]) -> Reason:
     if rank in scene.gone_ranks:
         return Reason(Cause.LEFT_EARLY, "has exited, without an error", Proof.STRUCTURAL)
-    joins = any(wait.on == "init_process_group" for wait in held)
+    joins = any(wait.joins for wait in held)
     position = scene.position(rank)
     if joins and (position < 0 or not scene.live[position]):
         return Reason(Cause.RENDEZVOUS, "has no process on any node: it was never started")
@@ -42,7 +42,7 @@ def _reason(scene: Scene, rank: int, held: tuple[Wait, ...]) -> Reason:
         at = f": it is in {format_where(where)}" if where else ""
         seen = scene.rank_process(rank)
         return Reason(
-            Cause.RENDEZVOUS, f"has not called init_process_group{at}", Proof.TIME, where is not None, where,
+            Cause.RENDEZVOUS, f"has not called {scene.framework.words.join}{at}", Proof.TIME, where is not None, where,
             evidence=sight_lines(seen),
         )  # fmt: skip
     return reason
