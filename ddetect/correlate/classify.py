@@ -6,8 +6,9 @@ Never here: other processes, other ranks, whether it is anybody's fault.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from ddetect.correlate.doing import Doing
+from ddetect.correlate.telling import most_telling
 from ddetect.correlate.where import innermost_user, is_probe, is_user
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import Kind, Posture
@@ -31,32 +32,6 @@ _NATIVE_DEVICE = re.compile(
 )
 _MAY_SYNC = frozenset({Kind.USER, Kind.OPTIMIZER, Kind.CHECKPOINT})
 """Kinds of code that may ask the device for a number: `.item()` and `.cpu()` have no frame of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doing:
-    """What a process does: the kind from its stack, the posture from the kernel, the user's line from both."""
-
-    kind: Kind
-    posture: Posture = Posture.UNKNOWN
-    op: str = ""  # of a collective, p2p or rendezvous
-    frame: Frame | None = None  # innermost frame of the user
-    thread: Thread | None = None
-    lock: bool | None = None  # native stack: True a Python lock, False something else, None not asked
-
-    @property
-    def waits_on_user_line(self) -> bool:
-        """Asleep on a futex with nothing but the user's line to show: lock or not is undecided."""
-        return self.kind is Kind.USER and self.posture is Posture.FUTEX and self.lock is None
-
-    @property
-    def may_wait_for_device(self) -> bool:
-        """Busy at the user's line, with no native stack to tell: it may be `.item()`, which spins in the runtime."""
-        code = self.kind in (Kind.USER, Kind.OPTIMIZER)
-        return code and self.posture in (Posture.BUSY, Posture.POLL, Posture.UNKNOWN) and self.lock is None
-
-
-UNREAD = Doing(Kind.UNREAD)
 
 
 def posture_of(thread: Thread, process_state: str) -> Posture:
@@ -154,11 +129,18 @@ def classify_thread(
     return Doing(Kind.USER, posture, "", user, thread, lock)
 
 
-def classify(sighting: Sighting, framework: Framework, role: Role = Role.RANK) -> Doing:
-    """Say what a process does: what its main thread does."""
-    main = sighting.main
-    if main is None:
+def classify(sighting: Sighting, framework: Framework, role: Role = Role.RANK, lane: int = 0) -> Doing:
+    """Say what a process, or one lane of it, does: what the thread does that speaks for it."""
+    own = next((thread for thread in sighting.threads if thread.lane == lane), None)
+    if own is None and role is Role.RANK and len(sighting.threads) > 1:
+        doings = [
+            classify_thread(thread, framework, process_state=sighting.state, role=role)
+            for thread in sighting.threads
+        ]
+        return most_telling(doings)
+    thread = own or sighting.main
+    if thread is None:
         state = sighting.state
         posture = {"D": Posture.DISK, "T": Posture.STOPPED, "t": Posture.STOPPED}.get(state, Posture.UNKNOWN)
         return Doing(Kind.UNREAD, posture)
-    return classify_thread(main, framework, process_state=sighting.state, role=role)
+    return classify_thread(thread, framework, process_state=sighting.state, role=role)

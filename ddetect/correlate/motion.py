@@ -19,7 +19,7 @@ from ddetect.correlate.where import Path, functions, innermost_user
 from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import COMMUNICATING, Kind, Posture
-from ddetect.model import Ints, Role, Sample, Sighting, Snapshot
+from ddetect.model import Ints, Role, Sample, Sighting, Snapshot, Thread
 from ddetect.rankset import format_ranks
 
 IO_NOISE_BYTES = 65536
@@ -84,7 +84,7 @@ def changes(
         rank, role = int(after.rank[now]), after.role[now]
         if after.fetching[now] != before.fetching[then]:
             found.setdefault("data is being fetched", set()).add(rank)
-        old, new = _path(before, int(then)), _path(after, int(now))
+        old, new = _path(before, int(then), framework), _path(after, int(now), framework)
         if role in (Role.RANK, Role.LOADER_WORKER) and None not in (old, new) and old != new:
             found.setdefault("the stack changes", set()).add(rank)
         elif role == Role.RANK and (
@@ -98,31 +98,32 @@ def changes(
 
 
 def _threads_move(before: Sighting, after: Sighting, framework: Framework) -> str:
-    """What to say of its other threads, if the main thread waits for a lock or a thread; "" if they stand still."""
+    """What to say of its other threads, if the one that speaks waits for a lock or a thread; "" if they stand still."""
     if before.dumper != after.dumper:
         return ""
-    old, new = _others(before, framework), _others(after, framework)
+    doing = classify(after, framework)
+    speaking = (classify(before, framework).thread, doing.thread)
+    old, new = _others(before, speaking, framework), _others(after, speaking, framework)
     moving = (old - new) + (new - old)
     if not moving:
         return ""
-    doing = classify(after, framework)
     if not (doing.kind in (Kind.LOCK, Kind.TEARDOWN) or doing.waits_on_user_line or doing.lock is True):
         return ""
     kinds = {
         classify_thread(thread, framework).kind
         for thread in (*before.threads, *after.threads)
-        if not thread.is_main and functions(thread.stack) in moving
+        if thread not in speaking and functions(thread.stack) in moving
     }
     return LOOP_MOVES if kinds & _TRAINING else THREAD_MOVES
 
 
-def _others(sighting: Sighting, framework: Framework) -> Counter[Path]:
+def _others(sighting: Sighting, speaking: tuple[Thread | None, ...], framework: Framework) -> Counter[Path]:
     """Where the other threads are. Without a line of the user's a thread is a library's own: those run for ever."""
     packages = framework.patterns.packages
     return Counter(
         functions(thread.stack)
         for thread in sighting.threads
-        if not thread.is_main and innermost_user(thread.stack, packages) is not None
+        if thread not in speaking and innermost_user(thread.stack, packages) is not None
     )
 
 
@@ -165,10 +166,10 @@ def _sighting(sample: Sample, row: int | np.intp) -> Sighting:
     return sample.sightings[int(sample.sighting[row])]
 
 
-def _path(sample: Sample, row: int) -> Path | None:
-    """The functions of the main thread, without lines; None when it could not be read, which is no change."""
-    main = _sighting(sample, row).main
-    return functions(main.stack) if main is not None and main.stack else None
+def _path(sample: Sample, row: int, framework: Framework) -> Path | None:
+    """The functions of the thread that speaks for it, without lines; None when it could not be read: no change."""
+    thread = classify(_sighting(sample, row), framework, Role(int(sample.role[row]))).thread
+    return functions(thread.stack) if thread is not None and thread.stack else None
 
 
 def _ranks(ranks: set[int]) -> str:

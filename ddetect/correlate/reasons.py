@@ -261,7 +261,7 @@ def _data(scene: Scene, seen: Seen) -> Reason:
 def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
     """The rank, as seen through the thread that has the batch in its hands: the one that pins memory."""
     for thread in seen.sighting.threads:
-        if not thread.is_main and any(
+        if thread is not seen.doing.thread and any(
             scene.framework.hands_over.search(frame.file) for frame in thread.stack
         ):
             doing = classify_thread(thread, scene.framework, process_state=seen.sighting.state)
@@ -339,7 +339,7 @@ def _locked(seen: Seen, *, clear: bool) -> Reason:
     others = died + [
         f"other thread {thread.name!r}: {format_stack(thread.stack)}"
         for thread in seen.sighting.threads
-        if not thread.is_main and thread.stack
+        if thread is not seen.doing.thread and thread.stack
     ]
     return _reason(
         seen, Cause.PYTHON_LOCK, "waits for a lock or another thread", clear=clear, more=tuple(others[:4])
