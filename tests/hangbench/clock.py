@@ -17,6 +17,9 @@ import psutil
 
 LOOK_EVERY_S = 0.2
 MOVES = 3  # switches between two looks; a poll of a queue every few seconds is not progress
+# Of another thread than the main one: torch's server has one without a name that wakes every 100 ms, and once more for
+# each stack that is read.
+MOVES_BESIDE = 6
 FIND_EVERY = 5  # looks between two searches for ranks
 ASLEEP_S = 2.0  # a rank of which no thread was never seen runnable for that long waits for something
 NEVER_MET_S = 10.0  # at the start the last rank to import torch lets the others wait for seconds
@@ -114,7 +117,11 @@ class ProgressClock:
             self._asleep_since.setdefault(pid, time.monotonic())
         before = self._switches.get(pid, {})
         self._switches[pid] = {task.tid: task.switches for task in tasks}
-        return any(task.switches - before.get(task.tid, task.switches) >= MOVES for task in tasks)
+        return any(
+            task.switches - before.get(task.tid, task.switches)
+            >= (MOVES if task.tid == pid else MOVES_BESIDE)
+            for task in tasks
+        )
 
 
 def _tasks_of(pid: int) -> Iterator[_Task]:
