@@ -469,11 +469,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The line to look at: the innermost frame that is the user's."""
+    """The line to look at: the innermost frame that is the user's; where none is, a library's, and marked so."""
 
     function: str
     file: str
     line: int
+    library: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ddetect.code_homes import CodeHomes, Owner
 from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.signatures import FramePattern, Rule, Signatures
-from ddetect.correlate.where import innermost_user, is_probe, is_user
+from ddetect.correlate.where import Whose, is_probe, whose_of
 from ddetect.model import DEVICE_LIBRARY, Frame, Role, Sighting, Thread
 
 __all__ = ["Doing", "NATIVE_COLLECTIVE", "Signatures", "classify", "classify_thread", "posture_of"]
@@ -34,7 +35,7 @@ _NATIVE_DEVICE = re.compile(
 )
 _MAY_SYNC = frozenset({Kind.USER, Kind.OPTIMIZER, Kind.CHECKPOINT})
 """Kinds of code that may ask the device for a number: `.item()` and `.cpu()` have no frame of their own."""
-_WORKER_LOOP = re.compile(r"torch/utils/data/")
+_WORKER_LOOP = re.compile(r"torch/utils/data/|torchdata/stateful_dataloader/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,10 @@ class Doing:
     kind: Kind
     posture: Posture = Posture.UNKNOWN
     op: str = ""  # of a collective, p2p or rendezvous
-    frame: Frame | None = None  # innermost frame of the user
+    frame: Frame | None = None  # innermost frame of the user; where none is, of a plain library
     thread: Thread | None = None
     lock: bool | None = None  # native stack: True a Python lock, False something else, None not asked
+    library: bool = False  # the frame is a library's
 
     @property
     def waits_on_user_line(self) -> bool:
@@ -131,17 +133,22 @@ def _plain_stack(thread: Thread, role: Role) -> tuple[Frame, ...]:
 
 
 def classify_thread(
-    thread: Thread, signatures: Signatures, *, process_state: str = "", role: Role = Role.RANK
+    thread: Thread,
+    signatures: Signatures,
+    *,
+    process_state: str = "",
+    role: Role = Role.RANK,
+    whose: Whose | None = None,
 ) -> Doing:
-    """Say what one thread does."""
+    """Say what one thread does. Without `whose`, paths alone tell which lines are the user's."""
+    whose = whose or whose_of(CodeHomes(), signatures.frameworks)
     stack = _plain_stack(thread, role)
     posture = posture_of(thread, process_state)
     if not stack and not thread.native:
         return Doing(Kind.UNREAD, posture, thread=thread)
-    above_user = next(
-        (n for n, frame in enumerate(stack) if is_user(frame, signatures.frameworks)), len(stack)
-    )
-    user = innermost_user(stack, signatures.frameworks)
+    above_user = whose.line_at(stack)
+    user = stack[above_user] if above_user < len(stack) else None
+    library = user is not None and whose.owner(user) is Owner.LIBRARY
     lock, syncs = None, False
     if thread.native:
         lock = any(_NATIVE_LOCK.search(symbol) for symbol in thread.native)
@@ -150,19 +157,21 @@ def classify_thread(
         frame = _match(rule, stack, above_user)
         if frame is not None and not (syncs and rule.kind in _MAY_SYNC):
             op = frame.function if rule.op == "$function" else rule.op
-            return Doing(rule.kind, posture, op, user, thread, lock)
+            return Doing(rule.kind, posture, op, user, thread, lock, library)
     if thread.native and any(NATIVE_COLLECTIVE.search(symbol) for symbol in thread.native) and not lock:
-        return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock)
+        return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock, library)
     if syncs:
-        return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock)
-    return Doing(Kind.USER, posture, "", user, thread, lock)
+        return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock, library)
+    return Doing(Kind.USER, posture, "", user, thread, lock, library)
 
 
-def classify(sighting: Sighting, signatures: Signatures, role: Role = Role.RANK) -> Doing:
+def classify(
+    sighting: Sighting, signatures: Signatures, role: Role = Role.RANK, whose: Whose | None = None
+) -> Doing:
     """Say what a process does: what its main thread does."""
     main = sighting.main
     if main is None:
         state = sighting.state
         posture = {"D": Posture.DISK, "T": Posture.STOPPED, "t": Posture.STOPPED}.get(state, Posture.UNKNOWN)
         return Doing(Kind.UNREAD, posture)
-    return classify_thread(main, signatures, process_state=sighting.state, role=role)
+    return classify_thread(main, signatures, process_state=sighting.state, role=role, whose=whose)

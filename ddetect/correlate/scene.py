@@ -17,7 +17,7 @@ from ddetect.correlate.classify import UNREAD, Doing, classify
 from ddetect.correlate.collectives import HOST_BACKENDS, Standing, distinct, standings
 from ddetect.correlate.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
 from ddetect.correlate.signatures import Signatures
-from ddetect.correlate.where import Path, functions
+from ddetect.correlate.where import Path, functions, homes_of, whose_of
 from ddetect.model import UNKNOWN, Floats, Gone, Ints, Phase, Role, Sighting, Snapshot
 
 ELSEWHERE = (Phase.STARTING, Phase.DATA, Phase.LEAVING, Phase.EXITING)
@@ -63,6 +63,7 @@ class Scene:
     def __init__(self, snapshot: Snapshot, signatures: Signatures) -> None:
         self.snapshot = snapshot
         self.signatures = signatures
+        self.whose = whose_of(homes_of(snapshot), signatures.frameworks)
         self._doings: dict[tuple[int, Role], tuple[Sighting, Doing]] = {}
         roster, beats = snapshot.roster, snapshot.beats
         parts = [roster.rank, snapshot.progress.rank, snapshot.p2p.rank]
@@ -163,7 +164,8 @@ class Scene:
         """What a process does, by one look at it. Found out once per sighting."""
         known = self._doings.get((id(sighting), role))
         if known is None:  # the sighting is kept, so that its id stays its own
-            known = self._doings[id(sighting), role] = (sighting, classify(sighting, self.signatures, role))
+            doing = classify(sighting, self.signatures, role, self.whose)
+            known = self._doings[id(sighting), role] = (sighting, doing)
         return known[1]
 
     @cached_property

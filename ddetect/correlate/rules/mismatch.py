@@ -20,7 +20,7 @@ from ddetect.correlate.reasons import user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import ROOTED, Wait
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import format_where, where_of
+from ddetect.correlate.where import format_where
 from ddetect.model import UNKNOWN, Cause, Culprit, Group, Proof, Signature, Status, Where
 
 T = TypeVar("T")
@@ -197,7 +197,7 @@ def _differs(name: str, sides: list[Side]) -> bool:
 def _where(scene: Scene, call: Call, rank: int, still: set[int]) -> Where | None:
     """The line of the call: the recorder's, or that of a rank which is still in it. Who left is elsewhere by now."""
     if call.frame != UNKNOWN:
-        return where_of(scene.snapshot.frames[call.frame])
+        return scene.whose.where(scene.snapshot.frames[call.frame])
     return user_line(scene, rank) if rank in still else None
 
 
