@@ -12,8 +12,8 @@ import grpc
 
 from ddetect.errors import NetworkError
 from ddetect.model import Beats, Roster
+from ddetect.wire.bundles import bundle_from
 from ddetect.wire.channel import OPTIONS, metadata
-from ddetect.wire.codec import roster_from
 from ddetect.wire.tables import table_from
 from ddetect.wire.v1 import client_pb2, client_pb2_grpc
 
@@ -86,7 +86,7 @@ def _refusal(target: str, token: str | None, timeout_s: float, error: grpc.RpcEr
 
 
 def _view(response: client_pb2.StatusResponse) -> StatusView:
-    roster = roster_from(response.roster)
+    roster = bundle_from(Roster, response.roster)
     beats = table_from(Beats, response.beats)
     if len(roster) != len(beats):
         raise ValueError(f"{len(roster)} ranks, but {len(beats)} beats")

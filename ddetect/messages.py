@@ -7,9 +7,9 @@ Never here: protobuf (ddetect.wire turns these into bytes and back).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from ddetect.model import Beats, Frame, Gone, Group, OpenP2P, Ops, Progress, Roster, Sample, Signature, Unread
+from ddetect.model import Beats, Gone, Look, Roster
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +45,12 @@ class NodeGone:
     gone: tuple[Gone, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Evidence:
-    """One instant of one node: stacks, collectives, open point-to-point operations, and what stayed unread."""
+    """One instant of one node, as it was asked for."""
 
     request: int
-    sample: Sample
-    groups: tuple[Group, ...] = ()
-    signatures: tuple[Signature, ...] = ()
-    frames: tuple[Frame, ...] = ()
-    progress: Progress = field(default_factory=Progress)
-    ops: Ops = field(default_factory=Ops)
-    p2p: OpenP2P = field(default_factory=OpenP2P)
-    unread: tuple[Unread, ...] = ()
+    look: Look
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,24 @@ from ddetect.agent.discover import find_children
 from ddetect.agent.flight import Flight, FlightReader
 from ddetect.agent.members import Member
 from ddetect.agent.pages import age_s, fault_signal_of, fetching_of, groups_of, raised_in, tick_age_of
-from ddetect.evidence.flight_tables import Collectives, CollectivesBuilder
+from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.host.gpu import Gpus, busy_by_pid, has_gpu_open, read_gpus
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
 from ddetect.host.ptrace import why_not
 from ddetect.messages import Evidence, TakeEvidence
-from ddetect.model import UNKNOWN, Group, P2PKind, Role, Sample, Sighting, Signature, Thread, Unread
+from ddetect.model import (
+    UNKNOWN,
+    CallSpec,
+    Comms,
+    Group,
+    Look,
+    P2PKind,
+    Role,
+    Sample,
+    Sighting,
+    Thread,
+    Unread,
+)
 from ddetect.stacks.calls import DistCall
 from ddetect.stacks.dump import Dump, read_stacks
 from ddetect.stacks.faulthandler import FaultFile
@@ -90,18 +102,12 @@ class Sampler:
         wait(everything, timeout=_NATIVE_PATIENCE_S if native else _PATIENCE_S)
         looked = [_result(looks[member.key]) for member in everyone]
         flights = {key: _answer(future) for key, future in asked.items()}
-        told = _collectives(ranks, flights, looked)
-        return Evidence(
-            order.request,
+        look = Look(
             _sample(everyone, looked, self._busy(gpus)),
-            told.groups,
-            told.signatures,
-            told.frames,
-            told.progress,
-            told.ops,
-            told.p2p,
+            _comms(ranks, flights, looked),
             _unread(everyone, looked, flights, probes=self._probes),
         )
+        return Evidence(order.request, look)
 
     def _busy(self, asked: Future[Gpus] | None) -> dict[int, float]:
         """How busy each process's GPU is. A driver that does not answer in time is not waited for."""
@@ -203,11 +209,9 @@ def _role(member: Member, sighting: Sighting) -> Role:
     return Role.LOADER_WORKER if loops else member.role
 
 
-def _collectives(
-    ranks: list[Member], flights: dict[tuple[int, int], Flight], looked: list[Looked]
-) -> Collectives:
+def _comms(ranks: list[Member], flights: dict[tuple[int, int], Flight], looked: list[Looked]) -> Comms:
     now_ns = time.monotonic_ns()
-    builder = CollectivesBuilder()
+    builder = CommsBuilder()
     for member, look in zip(ranks, looked, strict=False):  # ranks come first among those looked at
         if member.page is None and look.call is not None:
             _add_call(builder, member.rank, look.call)
@@ -226,11 +230,11 @@ def _collectives(
     return builder.build()
 
 
-def _add_call(builder: CollectivesBuilder, rank: int, call: DistCall) -> None:
+def _add_call(builder: CommsBuilder, rank: int, call: DistCall) -> None:
     """A call that only the stack shows: its group is known if it is the default one, its sequence number never is."""
     group = DEFAULT_GROUP if call.default_group else None
     if not call.is_p2p:
-        builder.add_call(rank, group, Signature(call.op, root=call.peer))
+        builder.add_call(rank, group, CallSpec(call.op, root=call.peer))
     elif call.op == "send":
         builder.add_p2p(rank, P2PKind.SEND, call.peer, call.tag, group, True, 0.0)
     else:

@@ -14,11 +14,10 @@ from ddetect.attach.find import JobScan
 from ddetect.attach.still import Stillness
 from ddetect.attach.watch import Watched
 from ddetect.coordinator import life
-from ddetect.coordinator.gather import Look, join_evidence
 from ddetect.coordinator.nodes import Nodes
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.messages import NodeBeat, NodeRoster, TakeEvidence
-from ddetect.model import Cause, Incident, Proof, Settings, Snapshot, Status, Verdict
+from ddetect.model import Cause, Incident, Look, Proof, Settings, Snapshot, Status, Verdict
 from ddetect.report.words import name_ranks
 
 LOOKS = 3
@@ -36,12 +35,12 @@ def look_and_judge(scan: JobScan, settings: Settings) -> tuple[Incident, Snapsho
                 time.sleep(GAP_S)
             _hear(nodes, watched)
             evidence = watched.look(TakeEvidence(number + 1, native))
-            looks += [join_evidence([evidence])] if evidence is not None else []
+            looks += [evidence.look] if evidence is not None else []
             snapshot = _snapshot(scan, nodes, looks, settings)
             native = wants_native(snapshot)
         if native:  # asked for after the last look: one more, and it is the one that tells
             evidence = watched.look(TakeEvidence(LOOKS + 1, native))
-            looks += [join_evidence([evidence])] if evidence is not None else []
+            looks += [evidence.look] if evidence is not None else []
         _hear(nodes, watched)
         snapshot = _snapshot(scan, nodes, looks[-LOOKS:], settings)
         verdict = unless_moving(judge(snapshot), watched.still, snapshot)
@@ -87,20 +86,12 @@ def _hear(nodes: Nodes, watched: Watched) -> None:
 
 
 def _snapshot(scan: JobScan, nodes: Nodes, looks: list[Look], settings: Settings) -> Snapshot:
-    now, last = time.monotonic(), looks[-1]
     return Snapshot(
         job=scan.name,
         world_size=nodes.world_size(),
         taken_at_unix_ns=time.time_ns(),
         roster=nodes.roster(),
-        beats=nodes.beats(now),
-        samples=tuple(look.sample for look in looks),
-        groups=last.groups,
-        signatures=last.signatures,
-        frames=last.frames,
-        progress=last.progress,
-        ops=last.ops,
-        p2p=last.p2p,
-        unread=last.unread,
+        beats=nodes.beats(time.monotonic()),
+        looks=tuple(looks),
         settings=settings,
     )

@@ -76,7 +76,7 @@ class Watched:
         """Take evidence, and note who has moved since the last."""
         evidence = self.node.answer(order)
         if evidence is not None:
-            self.still.see(evidence.sample, time.monotonic())
+            self.still.see(evidence.look.sample, time.monotonic())
         return evidence
 
     def _tell(self, member: Member, now_ns: int) -> Told:
@@ -186,9 +186,9 @@ class Watch:
         self._next_look = time.monotonic() + max(LOOK_S, lasted / LOOK_SHARE)
         if evidence is None:
             return
-        if evidence.unread and not self._told_unread:
+        if evidence.look.unread and not self._told_unread:
             self._told_unread = True
-            for item in evidence.unread:
+            for item in evidence.look.unread:
                 self._outlets.say(f"{name_ranks(item.ranks)}: {item.reason}")
         if evidence.request:
             self._handle(Heard(watched.name, evidence), watched)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ddetect.coordinator.gather import aged, join_rosters, join_tables, kept_rows
 from ddetect.messages import NodeBeat, NodeRoster
 from ddetect.model import UNKNOWN, Beats, Phase, Roster, Unread
+from ddetect.model.tables import join, keep_rows, older
 
 SILENT_AFTER_S = 5.0
 
@@ -167,11 +167,11 @@ class Nodes:
 
     def roster(self) -> Roster:
         """Everybody, node after node."""
-        return join_rosters([roster.roster for roster, _, _ in self.heard()])
+        return join(Roster, [roster.roster for roster, _, _ in self.heard()])
 
     def beats(self, now: float) -> Beats:
         """Everybody's beats, their ages as of now; rows as in `roster`."""
-        return join_tables(Beats, [_as_of(beats, at, now) for _, beats, at in self.heard()])
+        return join(Beats, [_as_of(beats, at, now) for _, beats, at in self.heard()])
 
     def active_at(self, ranks: Iterable[int]) -> float:
         """When one of these ranks last moved a counter, as far as was heard."""
@@ -214,14 +214,14 @@ class Nodes:
 def _still_held(told: NodeRoster, beats: Beats, superseded: set[int]) -> tuple[NodeRoster, Beats]:
     """The rows of ranks that nobody else has told of. How many ranks the node should have now is not known."""
     keep = ~np.isin(told.roster.rank, list(superseded))
-    kept = kept_rows(told.roster, keep)
+    kept = keep_rows(told.roster, keep)
     roster = replace(kept, local_world=np.full(len(kept), UNKNOWN))
-    return replace(told, roster=roster), kept_rows(beats, keep)
+    return replace(told, roster=roster), keep_rows(beats, keep)
 
 
 def _as_of(beats: Beats, at: float, now: float) -> Beats:
     """Beats with their ages as of now; of a node that fell silent the phase is not known any more."""
-    beats = aged(beats, max(0.0, now - at))
+    beats = older(beats, max(0.0, now - at))
     if now - at <= SILENT_AFTER_S:
         return beats
     return replace(beats, phase=np.full(len(beats), UNKNOWN))

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from ddetect.coordinator import life
 from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
-from ddetect.coordinator.gather import Look, join_evidence, without_ranks
+from ddetect.coordinator.gather import join_looks, look_without
 from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes, Pulse
 from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.watch import Question, Watch
@@ -27,6 +27,7 @@ from ddetect.model import (
     Cause,
     Departure,
     Gone,
+    Look,
     Phase,
     Proof,
     Role,
@@ -121,7 +122,7 @@ class Job:
             case Evidence() as evidence:
                 question = self._question
                 if question is not None and evidence.request == question.request:
-                    question.parts.append(without_ranks(evidence, node.superseded))
+                    question.parts.append(look_without(evidence.look, node.superseded))
                     question.missing.discard(event.node)
             case _:
                 assert_never(event.message)
@@ -209,7 +210,7 @@ class Job:
         if not question.parts and watch.empty < EMPTY_LOOKS:
             watch.next_look_at = now + 1.0  # nobody answered: the agents may be on their way back
             return []
-        look = join_evidence(question.parts, self.nodes.unheard(now, hung_up=watch.kind == "death"))
+        look = join_looks(question.parts, self.nodes.unheard(now, hung_up=watch.kind == "death"))
         watch.looks = [*watch.looks, look][-self.settings.samples :]
         watch.taken += 1
         watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
@@ -317,7 +318,6 @@ class Job:
         return limit * UNDECIDED_MARGIN if verdict.status is Status.UNDECIDED else limit
 
     def _snapshot(self, watch: Watch, looks: list[Look], now: float, unix_ns: int) -> Snapshot:
-        last = looks[-1]
         return Snapshot(
             job=self.job,
             attempt=self.attempt,
@@ -326,15 +326,8 @@ class Job:
             stalled_for_s=now - watch.since,
             roster=self.nodes.roster(),
             beats=self.nodes.beats(now),
-            samples=tuple(look.sample for look in looks),
-            groups=last.groups,
-            signatures=last.signatures,
-            frames=last.frames,
-            progress=last.progress,
-            ops=last.ops,
-            p2p=last.p2p,
+            looks=tuple(looks),
             gone=tuple(replace(gone, age_s=now - at) for gone, at in self.gone),
-            unread=last.unread,
             limits=self.patience.limits(),
             settings=self.settings,
         )
@@ -388,7 +381,7 @@ class Job:
 
     def _last_look(self, watch: Watch, now: float) -> Look:
         """The newest look there is, with who is silent or has left by now."""
-        look = watch.looks[-1] if watch.looks else join_evidence([])
+        look = watch.looks[-1] if watch.looks else join_looks([])
         silent = self.nodes.unheard(now, hung_up=True)
         known = {rank for item in silent for rank in item.ranks}
         return replace(look, unread=(*(item for item in look.unread if not known & set(item.ranks)), *silent))

@@ -9,7 +9,8 @@ from ddetect.coordinator.nodes import SILENT_AFTER_S
 from ddetect.coordinator.state import Job
 from ddetect.model import Stage
 from ddetect.report.status import format_status_line
-from ddetect.wire.codec import beats_pb, roster_pb
+from ddetect.wire.bundles import bundle_pb
+from ddetect.wire.tables import pack
 from ddetect.wire.v1 import client_pb2
 
 
@@ -67,8 +68,8 @@ def status_response(job: Job, now: float, incident_folder: str) -> client_pb2.St
         state=job_state(job, now),
         steps_per_s=1.0 / job.patience.step_s if job.patience.step_s else 0.0,
         stalled_for_s=stalled_for_s(job, now),
-        roster=roster_pb(job.nodes.roster()),
-        beats=beats_pb(job.nodes.beats(now)),
+        roster=bundle_pb(job.nodes.roster()),
+        beats=pack(job.nodes.beats(now)),
         nodes=[
             client_pb2.NodeStatus(name=name, connected=node.connected, heard_s_ago=now - node.heard_at)
             for name, node in job.nodes.nodes.items()

@@ -10,9 +10,7 @@ import math
 from dataclasses import dataclass, field
 
 from ddetect.coordinator import life
-from ddetect.coordinator.gather import Look
-from ddetect.messages import Evidence
-from ddetect.model import Incident, Phase, Snapshot, Stage, Verdict
+from ddetect.model import Incident, Look, Phase, Snapshot, Stage, Verdict
 
 RELOOK_S = (4.0, 2.3, 3.3, 2.9)
 """From look to look, over and over. The first is long enough for a rank that raised to get out of its process."""
@@ -27,7 +25,7 @@ class Question:
     request: int
     asked_at: float
     missing: set[str]
-    parts: list[Evidence] = field(default_factory=list)
+    parts: list[Look] = field(default_factory=list)
 
 
 @dataclass(slots=True)

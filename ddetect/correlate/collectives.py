@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ddetect.model import UNKNOWN, Group, Ints, Signature, Snapshot
+from ddetect.model import UNKNOWN, CallSpec, Group, Ints, Snapshot
 
 Bools = npt.NDArray[np.bool_]
 _MOST_RANKS = 1 << 24
@@ -40,10 +40,10 @@ class Standing:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class Callers:
     """Ranks that put the same call from the same line into one sequence number."""
 
-    signature: Signature
+    spec: CallSpec
     ranks: Ints  # sorted
     frame: int  # index into Snapshot.frames or UNKNOWN
 
@@ -60,8 +60,9 @@ def distinct(ranks: Ints) -> Ints:
 
 def _same_groups(snapshot: Snapshot) -> list[tuple[Group, tuple[int, ...]]]:
     """Fold the groups that are one: equal identity, or no members known and only one of that name."""
+    groups = snapshot.comms.groups
     by_key: dict[tuple[str, str, tuple[int, ...]], list[int]] = {}
-    for index, group in enumerate(snapshot.groups):
+    for index, group in enumerate(groups):
         by_key.setdefault((group.backend, group.name, tuple(sorted(group.members))), []).append(index)
     for backend, name, members in list(by_key):
         if members:
@@ -70,17 +71,14 @@ def _same_groups(snapshot: Snapshot) -> list[tuple[Group, tuple[int, ...]]]:
         if len(full) == 1:
             by_key[full[0]] += by_key.pop((backend, name, members))
     return [
-        (
-            next((snapshot.groups[i] for i in ids if snapshot.groups[i].desc), snapshot.groups[ids[0]]),
-            tuple(ids),
-        )
+        (next((groups[i] for i in ids if groups[i].desc), groups[ids[0]]), tuple(ids))
         for ids in by_key.values()
     ]
 
 
 def standings(snapshot: Snapshot, world: int) -> tuple[Standing, ...]:
     """One Standing per group that anybody has used."""
-    progress = snapshot.progress
+    progress = snapshot.comms.progress
     told = distinct(progress.rank)
     wrapped = distinct(progress.rank[progress.first_kept > 1])
     found = []
@@ -114,25 +112,27 @@ def standings(snapshot: Snapshot, world: int) -> tuple[Standing, ...]:
     return tuple(found)
 
 
-def calls_at(snapshot: Snapshot, standing: Standing, seq: int) -> list[Call]:
-    """What was put into this sequence number, as far as the recorders still know: one Call per kind of call."""
-    ops = snapshot.ops
+def calls_at(snapshot: Snapshot, standing: Standing, seq: int) -> list[Callers]:
+    """What was put into this sequence number, as far as the recorders still know: one Callers per kind of call."""
+    ops = snapshot.comms.ops
     at = np.flatnonzero((ops.seq == seq) & np.isin(ops.group, standing.ids))
-    at = at[(ops.signature[at] >= 0) & (ops.signature[at] < len(snapshot.signatures))]
-    frame = np.where((ops.frame[at] >= 0) & (ops.frame[at] < len(snapshot.frames)), ops.frame[at], UNKNOWN)
-    width = len(snapshot.frames) + 1
-    kinds, which = np.unique(ops.signature[at] * width + frame + 1, return_inverse=True)
+    at = at[(ops.call[at] >= 0) & (ops.call[at] < len(snapshot.comms.calls))]
+    frame = np.where(
+        (ops.frame[at] >= 0) & (ops.frame[at] < len(snapshot.comms.frames)), ops.frame[at], UNKNOWN
+    )
+    width = len(snapshot.comms.frames) + 1
+    kinds, which = np.unique(ops.call[at] * width + frame + 1, return_inverse=True)
     return [
-        Call(snapshot.signatures[kind // width], distinct(ops.rank[at[which == n]]), kind % width - 1)
+        Callers(snapshot.comms.calls[kind // width], distinct(ops.rank[at[which == n]]), kind % width - 1)
         for n, kind in enumerate(kinds.tolist())
     ]
 
 
-def op_name(signature: Signature | None) -> str:
+def op_name(spec: CallSpec | None) -> str:
     """A collective's name as people write it: without the variants of the C++ side."""
-    if signature is None:
+    if spec is None:
         return "a collective"
-    name = signature.op.rpartition(":")[2].lower().removesuffix("_coalesced")
+    name = spec.op.rpartition(":")[2].lower().removesuffix("_coalesced")
     return {
         "allreduce": "all_reduce", "_broadcast_oop": "broadcast", "_reduce_oop": "reduce", "allgather": "all_gather",
         "_all_gather_base": "all_gather_into_tensor", "_allgather_base": "all_gather_into_tensor",

@@ -43,7 +43,7 @@ class Absent:
 
 def point_to_point_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     """What each rank waits for from a peer. Marks those whose host is held."""
-    if not len(scene.snapshot.p2p):
+    if not len(scene.snapshot.comms.p2p):
         return []
     posted, own = Posted(scene), minds_own_business(scene)
     blocked = _blocked(scene, posted, own)
@@ -68,7 +68,7 @@ def point_to_point_waits(scene: Scene, host_held: Bools) -> list[Wait]:
 
 
 def _blocked(scene: Scene, posted: Posted, own: Bools) -> list[Blocked]:
-    rows, found = scene.snapshot.p2p, []
+    rows, found = scene.snapshot.comms.p2p, []
     for i in np.flatnonzero((rows.waiting > 0) & (rows.rank >= 0)).tolist():
         one = Blocked(
             int(rows.rank[i]),

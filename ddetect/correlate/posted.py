@@ -37,7 +37,7 @@ class Posted:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        rows = scene.snapshot.p2p
+        rows = scene.snapshot.comms.p2p
         self._by_pair: defaultdict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
         self._sends_to: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         for rank, kind, peer, group, tag in zip(
@@ -48,7 +48,7 @@ class Posted:
             if kind == P2PKind.SEND:
                 self._sends_to[peer].append((rank, group, tag))
         self._standing_of = {index: n for n, one in enumerate(scene.standings) for index in one.ids}
-        self._backends = _backends(scene.snapshot.groups)
+        self._backends = _backends(scene.snapshot.comms.groups)
         self._same: dict[tuple[int, int], Met] = {}
         self._full, self._recorder_full = table_full(scene), table_full(scene, RECORDER_ROWS)
         samples = scene.snapshot.samples
@@ -59,7 +59,7 @@ class Posted:
 
     def group(self, number: int) -> Group | None:
         """The group of a row, None when nobody told."""
-        groups = self._scene.snapshot.groups
+        groups = self._scene.snapshot.comms.groups
         return groups[number] if 0 <= number < len(groups) else None
 
     def group_key(self, number: int) -> int:
@@ -147,7 +147,7 @@ class Posted:
 
 def table_full(scene: Scene, room: int = PAGE_ROWS) -> Bools:
     """Ranks with as many open operations as there is room for: they may have more, which nobody sees."""
-    ranks = scene.snapshot.p2p.rank
+    ranks = scene.snapshot.comms.p2p.rank
     return np.bincount(scene.positions(ranks[ranks >= 0]), minlength=len(scene.ranks)) >= room
 
 

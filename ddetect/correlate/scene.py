@@ -66,7 +66,7 @@ class Scene:
         self.whose = whose_of(homes_of(snapshot), signatures.frameworks)
         self._doings: dict[tuple[int, Role], tuple[Sighting, Doing]] = {}
         roster, beats = snapshot.roster, snapshot.beats
-        parts = [roster.rank, snapshot.progress.rank, snapshot.p2p.rank]
+        parts = [roster.rank, snapshot.comms.progress.rank, snapshot.comms.p2p.rank]
         parts += [np.array([gone.rank for gone in snapshot.gone if gone.role is Role.RANK], np.int64)]
         parts += [sample.rank for sample in snapshot.samples]
         if snapshot.world_size > 0:
@@ -203,14 +203,14 @@ class Scene:
     @cached_property
     def progress_read(self) -> Bools:
         """Ranks whose recorder was read."""
-        return np.isin(self.ranks, self.snapshot.progress.rank)
+        return np.isin(self.ranks, self.snapshot.comms.progress.rank)
 
     @cached_property
     def on_gpu(self) -> bool:
         """Whether the job computes on GPUs: one of its ranks has one, a group is of a backend for them, or a rank spins
         inside a collective, as NCCL does (gloo sleeps there).
         """
-        if any(group.backend not in HOST_BACKENDS for group in self.snapshot.groups):
+        if any(group.backend not in HOST_BACKENDS for group in self.snapshot.comms.groups):
             return True
         spins = np.isin(self.kind, tuple(COMMUNICATING)) & (self.posture == Posture.BUSY) & self.steady
         return bool(spins.any()) or any(

@@ -166,7 +166,7 @@ def _groups_in_stacks(
             names: dict[int, set[str]] = {}
             for call in calls_at(scene.snapshot, standing, int(seq)):
                 for i in at[np.isin(scene.ranks[at], call.ranks)]:
-                    names.setdefault(int(i), set()).add(op_name(call.signature))
+                    names.setdefault(int(i), set()).add(op_name(call.spec))
             for i, said in names.items():
                 if ops[i] in said:
                     fitting[i].append(standing.group)
@@ -189,9 +189,9 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
         presumed, blind = presume(scene, silent)
         sure = standing.members[absent]
         calls = calls_at(scene.snapshot, standing, int(seq))
-        mine = [call.signature for call in calls if np.isin(here, call.ranks).any()]
-        first = min(mine, key=lambda signature: (signature.op, signature.root)) if mine else None
-        roots = {signature.root for signature in mine if signature.root != UNKNOWN}
+        mine = [call.spec for call in calls if np.isin(here, call.ranks).any()]
+        first = min(mine, key=lambda spec: (spec.op, spec.root)) if mine else None
+        roots = {spec.root for spec in mine if spec.root != UNKNOWN}
         waits.append(
             Wait(
                 op_name(first) if first else (scene.rank_process(int(here[0])).doing.op or "a collective"),

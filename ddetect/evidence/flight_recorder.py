@@ -20,12 +20,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ddetect.code_homes import CodeHomes, Owner, whose
-from ddetect.model import UNKNOWN, Frame, Group, OpState, P2PKind, Signature
+from ddetect.model import UNKNOWN, CallSpec, Frame, Group, OpState, P2PKind
 
 NEWEST = 32
 """Operations kept of each group, beside the open ones."""
 MOST_OPEN = 64
-_LONGEST = 1000  # characters of sizes in a signature; a coalesced operation may have thousands of tensors
+_LONGEST = 1000  # characters of sizes in a call; a coalesced operation may have thousands of tensors
 
 _PEERS = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 
@@ -46,7 +46,7 @@ class Op:
     """One collective of one group; `frame` is who called it, where the dump has frames."""
 
     seq: int
-    signature: Signature
+    call: CallSpec
     state: OpState
     frame: Frame | None = None
 
@@ -202,16 +202,16 @@ def _op_name(entry: Mapping[str, Any]) -> str:
 def _op(seq: int, batch: Sequence[Mapping[str, Any]], state: OpState, call: RootedCall | None) -> Op:
     parts = [entry for entry in batch if _op_name(entry) != "coalesced"] or list(batch)
     names = dict.fromkeys(_op_name(entry) for entry in parts)
-    signature = Signature(
+    spec = CallSpec(
         "+".join(names),
         in_sizes=_joined(parts, "input_sizes"),
         in_dtypes=_joined(parts, "input_dtypes"),
         out_sizes=_joined(parts, "output_sizes"),
         out_dtypes=_joined(parts, "output_dtypes"),
     )
-    if call is not None and _same_op(call.op, signature.op):
-        signature = replace(signature, root=call.root, reduce_op=call.reduce_op)
-    return Op(seq, signature, state, _caller(parts[0].get("frames") or ()))
+    if call is not None and _same_op(call.op, spec.op):
+        spec = replace(spec, root=call.root, reduce_op=call.reduce_op)
+    return Op(seq, spec, state, _caller(parts[0].get("frames") or ()))
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], field: str) -> str:

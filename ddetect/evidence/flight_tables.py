@@ -1,40 +1,27 @@
-"""Many digests into the columns that travel: groups, signatures and frames once each, and rows.
+"""Many digests into the columns that travel: groups, calls and frames once each, and rows.
 
 Enters: digests of the Flight Recorder and open point-to-point operations, rank by rank. Leaves: the
-collective part of an Evidence or a Snapshot. Never here: reading anything.
+Comms of a look. Never here: reading anything.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ddetect.evidence.flight_recorder import Digest
-from ddetect.model import UNKNOWN, Frame, Group, OpenP2P, Ops, OpState, Progress, Signature
+from ddetect.model import UNKNOWN, CallSpec, Comms, Frame, Group, OpenP2P, Ops, OpState, Progress
 
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, eq=False)
-class Collectives:
-    """What all ranks of a node (or of a pile of dump files) say about their collectives."""
-
-    groups: tuple[Group, ...] = ()
-    signatures: tuple[Signature, ...] = ()
-    frames: tuple[Frame, ...] = ()
-    progress: Progress = field(default_factory=Progress)
-    ops: Ops = field(default_factory=Ops)
-    p2p: OpenP2P = field(default_factory=OpenP2P)
-
-
-class CollectivesBuilder:
+class CommsBuilder:
     """Takes ranks one by one; `build` once at the end."""
 
     def __init__(self) -> None:
         self._groups: dict[Group, int] = {}
-        self._signatures: dict[Signature, int] = {}
+        self._calls: dict[CallSpec, int] = {}
         self._frames: dict[Frame, int] = {}
         self._progress: defaultdict[str, list[float]] = defaultdict(list)
         self._ops: defaultdict[str, list[float]] = defaultdict(list)
@@ -65,7 +52,7 @@ class CollectivesBuilder:
                     rank=digest.rank,
                     group=group,
                     seq=op.seq,
-                    signature=_number(self._signatures, op.signature),
+                    call=_number(self._calls, op.call),
                     state=op.state,
                     frame=UNKNOWN if op.frame is None else _number(self._frames, op.frame),
                 )
@@ -88,23 +75,23 @@ class CollectivesBuilder:
             age_s=age_s,
         )
 
-    def add_call(self, rank: int, group: Group | None, signature: Signature) -> None:
+    def add_call(self, rank: int, group: Group | None, call: CallSpec) -> None:
         """Add a collective that a rank's stack shows and no recorder numbers: its seq is UNKNOWN."""
         _row(
             self._ops,
             rank=rank,
             group=UNKNOWN if group is None else _number(self._groups, group),
             seq=UNKNOWN,
-            signature=_number(self._signatures, signature),
+            call=_number(self._calls, call),
             state=OpState.ENQUEUED,
             frame=UNKNOWN,
         )
 
-    def build(self) -> Collectives:
+    def build(self) -> Comms:
         """Everything added, as columns."""
-        return Collectives(
+        return Comms(
             tuple(self._groups),
-            tuple(self._signatures),
+            tuple(self._calls),
             tuple(self._frames),
             Progress(**self._progress),  # type: ignore[arg-type]  # freeze() makes arrays of lists
             Ops(**self._ops),  # type: ignore[arg-type]

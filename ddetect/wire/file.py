@@ -12,24 +12,29 @@ import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 import zstandard
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from ddetect import model
 from ddetect.errors import BadSnapshot
-from ddetect.wire import codec
-from ddetect.wire.tables import check_indices, fill, table_from
+from ddetect.model.tables import shape_of
+from ddetect.wire import schema1
+from ddetect.wire.bundles import parts_pb, read_parts
+from ddetect.wire.header import header_pb, snapshot_from_header
 from ddetect.wire.v1 import snapshot_pb2
 
 MAGIC = b"DDSNAP\r\n"  # the line end shows a transfer in text mode at once
-SCHEMA = 1
+SCHEMA = 2
 _HEAD = struct.Struct("<8sI")
 _CHUNK = struct.Struct("<II")  # compressed length, CRC-32 of the compressed bytes
 _CHUNK_LIMIT = 64 * 1024 * 1024
 _ROWS = 65_536
+_END_AT_MOST = 64  # bytes of the last chunk, compressed
+_MOST_LOOKS = 64
 
 
 def write_snapshot(path: Path, snapshot: model.Snapshot) -> None:
@@ -73,65 +78,32 @@ def read_snapshot(path: Path) -> model.Snapshot:
         ) from error
 
 
-def load_snapshot(file: BinaryIO, name: str) -> model.Snapshot:
-    """Read a snapshot from an open file called `name` in messages."""
-    parts: dict[str, list[Message]] = defaultdict(list)
-    chunks = 0
-    for chunk in _read_chunks(file, name):
-        kind = chunk.WhichOneof("part")
-        if kind == "end":
-            if chunk.end.chunks != chunks:
-                raise BadSnapshot(f"{name} is damaged: {chunks} of its {chunk.end.chunks} parts are there")
-            return _snapshot_from(parts, name)
-        chunks += 1
-        if kind is not None:  # a part that a later ddetect added within this schema
-            parts[kind].append(getattr(chunk, kind))
-    raise BadSnapshot(f"{name} is cut off after {chunks} parts")
+def load_snapshot(file: BinaryIO, name: str, kind: type[model.Snapshot] = model.Snapshot) -> model.Snapshot:
+    """Read a snapshot from an open file called `name` in messages; `kind` may declare more tables."""
+    schema = _read_head(file, name)
+    chunks = list(_read_chunks(file, name))
+    try:
+        if schema == 1:
+            return schema1.snapshot_from(chunks)
+        return _snapshot_from([snapshot_pb2.SnapshotChunk.FromString(raw) for raw in chunks], kind)
+    except DecodeError as error:
+        raise BadSnapshot(f"{name} is damaged: {error}") from error
+    except (ValueError, IndexError) as error:
+        raise BadSnapshot(f"{name} is damaged: {error}") from error
 
 
 def _chunks(snapshot: model.Snapshot) -> Iterator[snapshot_pb2.SnapshotChunk]:
-    chunk = snapshot_pb2.SnapshotChunk
-    settings = snapshot.settings
-    yield chunk(
-        header=snapshot_pb2.SnapshotHeader(
-            job=snapshot.job,
-            attempt=snapshot.attempt,
-            world_size=snapshot.world_size,
-            framework=snapshot.framework,
-            taken_at_unix_ns=snapshot.taken_at_unix_ns,
-            stalled_for_s=snapshot.stalled_for_s,
-            stage=snapshot.stage.value,
-            settings=snapshot_pb2.Settings(
-                patience_s=settings.patience_s,
-                floor_s=settings.floor_s,
-                startup_s=settings.startup_s,
-                samples=settings.samples,
-                sample_gap_s=settings.sample_gap_s,
-            ),
-            limits=[
-                snapshot_pb2.Limit(phase=int(limit.phase), longest_s=limit.longest_s, seen=limit.seen)
-                for limit in snapshot.limits
-            ],
-            unread=codec.unread_pb(snapshot.unread),
-            gone=codec.gone_pb(snapshot.gone),
-        )
-    )
-    for at in range(0, len(snapshot.roster), _ROWS):
-        roster = snapshot_pb2.Roster(nodes=snapshot.roster.nodes)
-        fill(roster, snapshot.roster, slice(at, at + _ROWS))
-        yield chunk(roster=roster)
-    for sample in snapshot.samples:
-        yield chunk(sample=codec.sample_pb(sample))
-    yield chunk(collectives=codec.collectives_pb(snapshot.groups, snapshot.signatures, snapshot.frames))
-    for kind in ("beats", "progress", "ops", "p2p"):
-        table = getattr(snapshot, kind)
-        for at in range(0, len(table), _ROWS):
-            part = chunk()
-            fill(getattr(part, kind), table, slice(at, at + _ROWS))
-            yield part
+    yield snapshot_pb2.SnapshotChunk(header=header_pb(snapshot))
+    for part in shape_of(type(snapshot)).parts:
+        for data in parts_pb(getattr(snapshot, part.name), part.name, _ROWS):
+            yield snapshot_pb2.SnapshotChunk(data=data)
+    for number, look in enumerate(snapshot.looks):
+        for data in parts_pb(look, f"looks.{number}", _ROWS):
+            yield snapshot_pb2.SnapshotChunk(data=data)
 
 
-def _read_chunks(file: BinaryIO, name: str) -> Iterator[snapshot_pb2.SnapshotChunk]:
+def _read_head(file: BinaryIO, name: str) -> int:
+    """The schema that the file is of."""
     head = file.read(_HEAD.size)
     if not head.startswith(MAGIC[:6]) or len(head) < _HEAD.size:
         raise BadSnapshot(f"{name} is not a ddetect snapshot")
@@ -143,7 +115,13 @@ def _read_chunks(file: BinaryIO, name: str) -> Iterator[snapshot_pb2.SnapshotChu
             f"{name} was written by a newer ddetect (schema {schema}; this one reads up to {SCHEMA})",
             hint="Upgrade: pip install --upgrade ddetect",
         )
+    return int(schema)
+
+
+def _read_chunks(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Every chunk but the last, which counts the others."""
     expand = zstandard.ZstdDecompressor()
+    chunks = 0
     while prefix := file.read(_CHUNK.size):
         if len(prefix) < _CHUNK.size:
             raise BadSnapshot(f"{name} is cut off")
@@ -157,49 +135,37 @@ def _read_chunks(file: BinaryIO, name: str) -> Iterator[snapshot_pb2.SnapshotChu
             raise BadSnapshot(f"{name} is damaged: a checksum does not match")
         try:
             raw = expand.decompress(packed, max_output_size=4 * _CHUNK_LIMIT)
-            yield snapshot_pb2.SnapshotChunk.FromString(raw)
+            end = snapshot_pb2.SnapshotChunk.FromString(raw) if length <= _END_AT_MOST else None
         except (zstandard.ZstdError, DecodeError) as error:
             raise BadSnapshot(f"{name} is damaged: {error}") from error
+        if end is not None and end.WhichOneof("part") == "end":
+            if end.end.chunks != chunks:
+                raise BadSnapshot(f"{name} is damaged: {chunks} of its {end.end.chunks} parts are there")
+            return
+        chunks += 1
+        yield raw
+    raise BadSnapshot(f"{name} is cut off after {chunks} parts")
 
 
-def _snapshot_from(parts: dict[str, list[Message]], name: str) -> model.Snapshot:
-    try:
-        header = parts["header"][0]
-        collectives = parts["collectives"][0]
-    except IndexError:
-        raise BadSnapshot(f"{name} is damaged: a part is missing") from None
-    assert isinstance(header, snapshot_pb2.SnapshotHeader)
-    assert isinstance(collectives, snapshot_pb2.Collectives)
-    try:
-        snapshot = model.Snapshot(
-            job=header.job,
-            attempt=header.attempt,
-            world_size=header.world_size,
-            framework=header.framework,
-            taken_at_unix_ns=header.taken_at_unix_ns,
-            stalled_for_s=header.stalled_for_s,
-            stage=model.Stage(header.stage),
-            roster=codec.roster_from(*parts["roster"]),  # type: ignore[arg-type]
-            beats=table_from(model.Beats, *parts["beats"]),
-            samples=tuple(codec.sample_from(sample) for sample in parts["sample"]),  # type: ignore[arg-type]
-            groups=codec.groups_from(collectives),
-            signatures=codec.signatures_from(collectives),
-            frames=tuple(codec.frame_from(frame) for frame in collectives.frames),
-            progress=table_from(model.Progress, *parts["progress"]),
-            ops=table_from(model.Ops, *parts["ops"]),
-            p2p=table_from(model.OpenP2P, *parts["p2p"]),
-            gone=codec.gone_from(header.gone),
-            unread=codec.unread_from(header.unread),
-            limits=tuple(model.Limit(model.Phase(x.phase), x.longest_s, x.seen) for x in header.limits),
-            settings=model.Settings(
-                patience_s=header.settings.patience_s,
-                floor_s=header.settings.floor_s,
-                startup_s=header.settings.startup_s,
-                samples=header.settings.samples,
-                sample_gap_s=header.settings.sample_gap_s,
-            ),
-        )
-        check_indices(snapshot)
-        return snapshot
-    except (ValueError, IndexError) as error:
-        raise BadSnapshot(f"{name} is damaged: {error}") from error
+def _snapshot_from(chunks: list[snapshot_pb2.SnapshotChunk], kind: type[model.Snapshot]) -> model.Snapshot:
+    header = next((chunk.header for chunk in chunks if chunk.HasField("header")), None)
+    if header is None:
+        raise ValueError("a part is missing")
+    by_place: defaultdict[str, list[snapshot_pb2.Part]] = defaultdict(list)
+    for chunk in chunks:
+        if chunk.HasField("data"):
+            place, _, inner = chunk.data.path.partition(".")
+            if place == "looks":
+                number, _, inner = inner.partition(".")
+                place = f"looks.{number}"
+            chunk.data.path = inner
+            by_place[place].append(chunk.data)
+    tables = {part.name: read_parts(part.kind, by_place[part.name]) for part in shape_of(kind).parts}
+    looks = tuple(read_parts(model.Look, by_place[f"looks.{number}"]) for number in range(_looks(header)))
+    return replace(snapshot_from_header(header, kind), **tables, looks=looks)
+
+
+def _looks(header: snapshot_pb2.SnapshotHeader) -> int:
+    if header.looks > _MOST_LOOKS:
+        raise ValueError(f"it claims {header.looks} looks")
+    return header.looks

@@ -1,59 +1,60 @@
-"""Columns of a model table <-> the repeated numbers of its protobuf message, by field name.
+"""A model's table <-> its packed columns. Enters: a table or a `Table` message. Leaves: the other.
 
-Enters: a dataclass of columns or its message. Leaves: the other. Never here: what a column means.
+All numbers of a table are one piece of bytes, read with one `np.frombuffer`; its columns are views of it.
+Never here: what a column means; lists that columns point into (bundles.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
-from google.protobuf.message import Message
 
-from ddetect.model import UNKNOWN
+from ddetect.model.tables import shape_of
+from ddetect.wire.v1 import snapshot_pb2
 
-Table = TypeVar("Table")
-
-
-def column_names(table: type[Any]) -> tuple[str, ...]:
-    """The fields of a table that are columns."""
-    return tuple(item.name for item in fields(table) if str(item.type) in ("Ints", "Floats"))
+Kind = TypeVar("Kind")
+_WHOLE, _REAL = np.dtype("<i8"), np.dtype("<f8")
 
 
-def fill(message: Message, table: Any, rows: slice = slice(None)) -> None:
-    """Copy a table's columns into its message."""
-    for name in column_names(type(table)):
-        getattr(message, name).extend(getattr(table, name)[rows].tolist())
+def pack(table: Any, rows: slice = slice(None)) -> snapshot_pb2.Table:
+    """The columns of a table, or of some of its rows."""
+    known = shape_of(type(table)).columns
+    packed = [getattr(table, column.name)[rows].astype(_WHOLE if column.whole else _REAL) for column in known]
+    return snapshot_pb2.Table(
+        rows=len(packed[0]),
+        columns=[column.name for column in known],
+        numbers=b"".join(column.tobytes() for column in packed),
+    )
 
 
-def columns(table: type[Any], messages: Sequence[Message]) -> dict[str, Any]:
-    """The columns of one or more messages, joined: keyword arguments for the table."""
+def unpack(kind: type[Any], messages: Sequence[snapshot_pb2.Table]) -> dict[str, Any]:
+    """The columns of one or more messages: keyword arguments for the table. Raises ValueError where sizes differ."""
+    parts = [_columns(kind, message) for message in messages]
+    if len(parts) == 1:
+        return parts[0]
+    names = {name for one in parts for name in one}
+    if any(set(one) != names for one in parts):
+        raise ValueError(f"the parts of {kind.__name__} have different columns")
+    return {name: np.concatenate([one[name] for one in parts]) for name in names}
+
+
+def table_from(kind: type[Kind], message: snapshot_pb2.Table) -> Kind:
+    """A table that has nothing but columns."""
+    return kind(**unpack(kind, [message]))
+
+
+def _columns(kind: type[Any], message: snapshot_pb2.Table) -> dict[str, Any]:
+    rows, names = message.rows, list(message.columns)
+    if len(message.numbers) != 8 * rows * len(names):
+        raise ValueError(
+            f"{kind.__name__}: {len(message.numbers)} bytes are not {len(names)} columns of {rows}"
+        )
+    numbers = np.frombuffer(message.numbers, _WHOLE).reshape(len(names), rows)
+    at = {name: number for number, name in enumerate(names)}
     return {
-        name: np.concatenate([np.asarray(getattr(message, name)) for message in messages])
-        if messages
-        else np.empty(0)
-        for name in column_names(table)
+        column.name: numbers[at[column.name]] if column.whole else numbers[at[column.name]].view(_REAL)
+        for column in shape_of(kind).columns
+        if column.name in at
     }
-
-
-def table_from(table: type[Table], *messages: Message) -> Table:
-    """Build a table that has nothing but columns."""
-    return table(**columns(table, messages))
-
-
-def check_indices(seen: Any) -> None:
-    """Raise ValueError where a row of a Snapshot or of an Evidence points at something that is not there."""
-    samples = getattr(seen, "samples", None) or (getattr(seen, "sample", None),)
-    limits = [(sample.sighting, len(sample.sightings), 0) for sample in samples if sample is not None]
-    groups, frames = len(seen.groups), len(seen.frames)
-    limits += [
-        (seen.progress.group, groups, 0),
-        (seen.p2p.group, groups, UNKNOWN),
-        (seen.ops.group, groups, UNKNOWN),  # a call that only a stack shows, in a group that it does not
-    ]
-    limits += [(seen.ops.signature, len(seen.signatures), 0), (seen.ops.frame, frames, UNKNOWN)]
-    for column, size, least in limits:
-        if len(column) and not (least <= column.min() and column.max() < size):
-            raise ValueError("a row points at nothing")

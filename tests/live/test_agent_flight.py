@@ -108,15 +108,15 @@ def take(node: Node, facts: Callable[[Evidence], Facts], expected: Facts, within
         if facts(evidence) == expected:
             return evidence
         if time.monotonic() > deadline:
-            assert facts(evidence) == expected, (evidence.progress, evidence.unread)
+            assert facts(evidence) == expected, (evidence.look.comms.progress, evidence.look.unread)
         time.sleep(0.3)
 
 
 def rows(evidence: Evidence) -> dict[tuple[int, str], tuple[int, int, int]]:
     """(rank, group) -> enqueued, completed, oldest open."""
-    told = evidence.progress
+    told = evidence.look.comms.progress
     return {
-        (int(rank), evidence.groups[group].name): (int(enqueued), int(completed), int(oldest))
+        (int(rank), evidence.look.comms.groups[group].name): (int(enqueued), int(completed), int(oldest))
         for rank, group, enqueued, completed, oldest in zip(
             told.rank, told.group, told.enqueued, told.completed, told.oldest_open, strict=True
         )
@@ -125,7 +125,7 @@ def rows(evidence: Evidence) -> dict[tuple[int, str], tuple[int, int, int]]:
 
 def main_of(evidence: Evidence, rank: int, role: Role = Role.RANK) -> tuple[int, Thread] | None:
     """The row and the main thread of a rank's only process in this role, when its stack could be read."""
-    sample = evidence.sample
+    sample = evidence.look.sample
     found = [row for row in range(len(sample)) if (sample.rank[row], sample.role[row]) == (rank, role)]
     main = sample.sightings[sample.sighting[found[0]]].main if len(found) == 1 else None
     return (found[0], main) if main is not None and main.stack else None
@@ -135,17 +135,19 @@ def test_stuck_loader_worker_and_the_operation_its_peer_waits_in_are_in_one_evid
     """Rank 0 is in broadcast number 4 that rank 1 never began; the worker of rank 1 shows the user's line."""
 
     def facts(evidence: Evidence) -> dict[str, object]:
-        ops = zip(evidence.ops.signature, evidence.ops.state, strict=True)
-        pending = [evidence.signatures[s] for s, state in ops if state < OpState.COMPLETED]
+        ops = zip(evidence.look.comms.ops.call, evidence.look.comms.ops.state, strict=True)
+        pending = [evidence.look.comms.calls[s] for s, state in ops if state < OpState.COMPLETED]
         row, worker = main_of(evidence, 1, Role.LOADER_WORKER) or (0, None)
         place = worker and (worker.stack[0].function, worker.syscall, worker.stack[-1].function)
         return {
             "rows": rows(evidence),
             "open": [(op.op, op.in_sizes, op.root) for op in pending],
-            "reduced": {s.reduce_op for s in evidence.signatures if s.op == "all_reduce"},
-            "members": {group.members for group in evidence.groups},
-            "worker": (place, evidence.sample.fetching[row], evidence.sample.index[row]) if place else None,
-            "unread": evidence.unread,
+            "reduced": {s.reduce_op for s in evidence.look.comms.calls if s.op == "all_reduce"},
+            "members": {group.members for group in evidence.look.comms.groups},
+            "worker": (place, evidence.look.sample.fetching[row], evidence.look.sample.index[row])
+            if place
+            else None,
+            "unread": evidence.look.unread,
         }
 
     expected = {
@@ -206,7 +208,7 @@ def test_stopped_rank_is_not_asked_and_the_reason_is_told() -> None:
         (first, _) = node.census.ranks()
         os.kill(first.pid, signal.SIGSTOP)
         told = [((0,), "collectives: its process is stopped, so its Flight Recorder cannot answer")]
-        take(node, lambda e: [(one.ranks, one.reason) for one in e.unread], told)
+        take(node, lambda e: [(one.ranks, one.reason) for one in e.look.unread], told)
         os.kill(first.pid, signal.SIGCONT)
 
 
@@ -221,8 +223,8 @@ def test_spawned_layout_is_what_the_probe_writes() -> None:
                 roster.roster.rank.tolist(),
                 roster.world_size,
                 sorted(f"{pid}.sock" for pid in roster.roster.pid) == sockets,
-                {group.desc for group in evidence.groups},
-                list(zip(evidence.sample.index, evidence.sample.role, strict=True))[:1],
+                {group.desc for group in evidence.look.comms.groups},
+                list(zip(evidence.look.sample.index, evidence.look.sample.role, strict=True))[:1],
             )
 
         expected = ([0, 1], 2, True, {"default_pg", "undefined"}, [(UNKNOWN, layout.ROLE_RANK)])

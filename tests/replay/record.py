@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ddetect.model import Frame, Sample, Sighting, Snapshot, Thread, Unread
+from ddetect.model import Frame, Look, Sample, Sighting, Snapshot, Thread, Unread
 from ddetect.wire.file import read_snapshot, write_snapshot
 from tests.of_nobody import text_of_nobody
 from tests.replay.recordings import ALONE, RECORDED, TRUTH
@@ -62,6 +62,14 @@ def _unread(item: Unread, nodes: dict[str, str]) -> Unread:
     return replace(item, reason=text_of_nobody(reason), node=node)
 
 
+def _look(look: Look, nodes: dict[str, str]) -> Look:
+    return Look(
+        _sample(look.sample),
+        replace(look.comms, frames=tuple(map(_frame, look.comms.frames))),
+        tuple(_unread(item, nodes) for item in look.unread),
+    )
+
+
 def anonymous(snapshot: Snapshot) -> Snapshot:
     """The same evidence, of nobody's machine."""
     nodes = {name: f"node-{number}" for number, name in enumerate(snapshot.roster.nodes)}
@@ -73,10 +81,8 @@ def anonymous(snapshot: Snapshot) -> Snapshot:
         snapshot,
         job="recorded",
         roster=replace(snapshot.roster, nodes=tuple(nodes.values())),
-        samples=tuple(map(_sample, snapshot.samples)),
-        frames=tuple(map(_frame, snapshot.frames)),
+        looks=tuple(_look(look, nodes) for look in snapshot.looks),
         gone=gone,
-        unread=tuple(_unread(item, nodes) for item in snapshot.unread),
     )
 
 

@@ -59,7 +59,7 @@ def _all_calls(scene: Scene, waits: Waits) -> dict[int, Called]:
         return {}
     if any(wait.targets or wait.blind for wait in waits.all) or not scene.steady.all():
         return {}
-    ops = scene.snapshot.ops
+    ops = scene.snapshot.comms.ops
     row_of = {int(rank): row for row, rank in enumerate(ops.rank)}
     calls = {}
     for rank in map(int, scene.ranks):
@@ -67,9 +67,9 @@ def _all_calls(scene: Scene, waits: Waits) -> dict[int, Called]:
         if doing.kind is Kind.BACKWARD:
             calls[rank] = Called(BACKWARD, UNKNOWN, True, user_line(scene, rank))
         elif doing.kind is Kind.COLLECTIVE and row is not None:
-            signature = scene.snapshot.signatures[int(ops.signature[row])]
+            spec = scene.snapshot.comms.calls[int(ops.call[row])]
             default = int(ops.group[row]) != UNKNOWN
-            calls[rank] = Called(signature.op, signature.root, default, user_line(scene, rank))
+            calls[rank] = Called(spec.op, spec.root, default, user_line(scene, rank))
         else:
             return {}
     return calls

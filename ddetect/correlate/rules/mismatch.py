@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ddetect.correlate import confidence
-from ddetect.correlate.collectives import Call, calls_at, op_name
+from ddetect.correlate.collectives import Callers, calls_at, op_name
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import ranks_words, wait_lines
 from ddetect.correlate.reasons import user_line
@@ -21,7 +21,7 @@ from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import ROOTED, Wait
 from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import format_where
-from ddetect.model import UNKNOWN, Cause, Culprit, Group, Proof, Signature, Status, Where
+from ddetect.model import UNKNOWN, CallSpec, Cause, Culprit, Group, Proof, Status, Where
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Key(NamedTuple):
     reduce_op: str = ""
 
 
-Side = tuple[Key, list[Call]]
+Side = tuple[Key, list[Callers]]
 
 _NO_SIZES = ("barrier", "all_to_all")
 _NOTHING = ("", "[]", "[[]]")
@@ -57,15 +57,15 @@ def mismatch(scene: Scene, waits: Waits) -> list[Finding]:
     return [finding for _, finding in found.values()]
 
 
-def find_sides(calls: list[Call]) -> list[Side]:
+def find_sides(calls: list[Callers]) -> list[Side]:
     """Split the callers of one slot by what they called, most first. A caller of whom the part that the others
     disagree on is not told is on no side.
     """
-    by_op: dict[str, list[tuple[Call, Key]]] = {}
+    by_op: dict[str, list[tuple[Callers, Key]]] = {}
     for call in calls:
-        key = _key(call.signature)
+        key = _key(call.spec)
         by_op.setdefault(key.op, []).append((call, key))
-    sides: dict[Key, list[Call]] = {}
+    sides: dict[Key, list[Callers]] = {}
     for keys in by_op.values():  # sizes and roots of different operations do not compare
         for call, key in _fill_unknown(keys):
             sides.setdefault(key, []).append(call)
@@ -79,13 +79,13 @@ def fewer(counts: Mapping[T, int], untold: int) -> set[T]:
     return {side for side, count in counts.items() if count + untold <= (second if count == most else most)}
 
 
-def _named(calls: list[Call], sides: list[Side], untold: int) -> list[Call]:
+def _named(calls: list[Callers], sides: list[Side], untold: int) -> list[Callers]:
     """Callers of an operation that the fewer called, and among the callers of one operation the fewer."""
     ops: Counter[str] = Counter()
     for call in calls:
-        ops[op_name(call.signature)] += len(call.ranks)
+        ops[op_name(call.spec)] += len(call.ranks)
     few_ops = fewer(ops, untold)
-    named = [call for call in calls if op_name(call.signature) in few_ops]
+    named = [call for call in calls if op_name(call.spec) in few_ops]
     for op in sorted(set(ops) - few_ops):
         here = {key: (_count((key, callers)), callers) for key, callers in sides if key.op == op}
         counts = {key: count for key, (count, _) in here.items()}
@@ -94,7 +94,7 @@ def _named(calls: list[Call], sides: list[Side], untold: int) -> list[Call]:
     return named
 
 
-def _untold(scene: Scene, wait: Wait, calls: list[Call]) -> int:
+def _untold(scene: Scene, wait: Wait, calls: list[Callers]) -> int:
     """How many may have called something that nobody told."""
     standing = wait.standing
     if standing is None:
@@ -110,18 +110,18 @@ def _count(side: Side) -> int:
     return sum(len(call.ranks) for call in side[1])
 
 
-def _key(signature: Signature) -> Key:
-    op = op_name(signature)
-    sizes, dtypes = signature.in_sizes, signature.in_dtypes
+def _key(spec: CallSpec) -> Key:
+    op = op_name(spec)
+    sizes, dtypes = spec.in_sizes, spec.in_dtypes
     if op in ("all_gather", "scatter"):
-        sizes, dtypes = signature.out_sizes, signature.out_dtypes
+        sizes, dtypes = spec.out_sizes, spec.out_dtypes
     if op in _NO_SIZES or "+" in op:
         sizes = ""
     if op == "barrier":
         dtypes = ""
-    root = signature.root if op in ROOTED else UNKNOWN
+    root = spec.root if op in ROOTED else UNKNOWN
     # The list of an all_gather tells the size of every member: there the shapes themselves must agree.
-    return Key(op, sizes if op == "all_gather" else _elements(sizes), dtypes, root, signature.reduce_op)
+    return Key(op, sizes if op == "all_gather" else _elements(sizes), dtypes, root, spec.reduce_op)
 
 
 def _elements(sizes: str) -> str:
@@ -138,9 +138,9 @@ def _elements(sizes: str) -> str:
     return ",".join(counts)
 
 
-def _fill_unknown(keys: list[tuple[Call, Key]]) -> list[tuple[Call, Key]]:
+def _fill_unknown(keys: list[tuple[Callers, Key]]) -> list[tuple[Callers, Key]]:
     """What a rank did not tell agrees with what all others said; where they disagree, that rank is left out."""
-    filled: list[tuple[Call, Key]] = []
+    filled: list[tuple[Callers, Key]] = []
     said = [{key[field] for _, key in keys} - {*_NOTHING, UNKNOWN} for field in range(len(Key._fields))]
     for call, key in keys:
         values: list[Any] = []
@@ -154,7 +154,7 @@ def _fill_unknown(keys: list[tuple[Call, Key]]) -> list[tuple[Call, Key]]:
     return filled
 
 
-def _finding(scene: Scene, wait: Wait, calls: list[Call], sides: list[Side]) -> Finding:
+def _finding(scene: Scene, wait: Wait, calls: list[Callers], sides: list[Side]) -> Finding:
     still = set(wait.waiters)
     tie = _count(sides[0]) == _count(sides[1])
     untold = _untold(scene, wait, calls)
@@ -164,7 +164,7 @@ def _finding(scene: Scene, wait: Wait, calls: list[Call], sides: list[Side]) -> 
     culprits = [
         Culprit(
             rank, host=scene.host(rank), pid=scene.pid(rank), where=_where(scene, call, rank, still),
-            doing=f"called {_words(call.signature)}",
+            doing=f"called {_words(call.spec)}",
         )
         for call in named
         for rank in call.ranks.tolist()
@@ -176,7 +176,7 @@ def _finding(scene: Scene, wait: Wait, calls: list[Call], sides: list[Side]) -> 
             format_where(_where(scene, call, rank, still)) for call in callers for rank in call.ranks[:8]
         } - {""}
         at = f" in {min(lines)}" if lines else ""
-        shown.append(f"{ranks_words(ranks)} called {_words(callers[0].signature)}{at}")
+        shown.append(f"{ranks_words(ranks)} called {_words(callers[0].spec)}{at}")
     group = f" of {wait.group.label}" if wait.group else ""
     says = f"ranks disagree on the {', '.join(differ)} of #{wait.seq}{group}: {'; '.join(shown[::-1])}"
     return Finding(
@@ -194,23 +194,19 @@ def _differs(name: str, sides: list[Side]) -> bool:
     return any(len(values) > 1 for values in told.values())
 
 
-def _where(scene: Scene, call: Call, rank: int, still: set[int]) -> Where | None:
+def _where(scene: Scene, call: Callers, rank: int, still: set[int]) -> Where | None:
     """The line of the call: the recorder's, or that of a rank which is still in it. Who left is elsewhere by now."""
     if call.frame != UNKNOWN:
-        return scene.whose.where(scene.snapshot.frames[call.frame])
+        return scene.whose.where(scene.snapshot.comms.frames[call.frame])
     return user_line(scene, rank) if rank in still else None
 
 
-def _words(signature: Signature) -> str:
-    op = op_name(signature)
-    parts = (
-        []
-        if op == "barrier"
-        else [signature.in_sizes or signature.out_sizes, signature.in_dtypes.strip("[]")]
-    )
-    if signature.root != UNKNOWN and op in ROOTED:
-        parts.append(f"root {signature.root}")
-    if signature.reduce_op:
-        parts.append(signature.reduce_op)
+def _words(spec: CallSpec) -> str:
+    op = op_name(spec)
+    parts = [] if op == "barrier" else [spec.in_sizes or spec.out_sizes, spec.in_dtypes.strip("[]")]
+    if spec.root != UNKNOWN and op in ROOTED:
+        parts.append(f"root {spec.root}")
+    if spec.reduce_op:
+        parts.append(spec.reduce_op)
     inside = " ".join(part for part in parts if part)
     return f"{op}({inside})" if inside else op

@@ -24,16 +24,16 @@ class NodeRoster(_message.Message):
     version: int
     world_size: int
     restart: int
-    roster: _snapshot_pb2.Roster
-    def __init__(self, version: _Optional[int] = ..., world_size: _Optional[int] = ..., restart: _Optional[int] = ..., roster: _Optional[_Union[_snapshot_pb2.Roster, _Mapping]] = ...) -> None: ...
+    roster: _snapshot_pb2.Bundle
+    def __init__(self, version: _Optional[int] = ..., world_size: _Optional[int] = ..., restart: _Optional[int] = ..., roster: _Optional[_Union[_snapshot_pb2.Bundle, _Mapping]] = ...) -> None: ...
 
 class NodeBeat(_message.Message):
     __slots__ = ("roster_version", "beats")
     ROSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
     BEATS_FIELD_NUMBER: _ClassVar[int]
     roster_version: int
-    beats: _snapshot_pb2.Beats
-    def __init__(self, roster_version: _Optional[int] = ..., beats: _Optional[_Union[_snapshot_pb2.Beats, _Mapping]] = ...) -> None: ...
+    beats: _snapshot_pb2.Table
+    def __init__(self, roster_version: _Optional[int] = ..., beats: _Optional[_Union[_snapshot_pb2.Table, _Mapping]] = ...) -> None: ...
 
 class NodeGone(_message.Message):
     __slots__ = ("gone",)
@@ -42,22 +42,12 @@ class NodeGone(_message.Message):
     def __init__(self, gone: _Optional[_Iterable[_Union[_snapshot_pb2.Gone, _Mapping]]] = ...) -> None: ...
 
 class Evidence(_message.Message):
-    __slots__ = ("request", "sample", "collectives", "progress", "ops", "p2p", "unread")
+    __slots__ = ("request", "look")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
-    SAMPLE_FIELD_NUMBER: _ClassVar[int]
-    COLLECTIVES_FIELD_NUMBER: _ClassVar[int]
-    PROGRESS_FIELD_NUMBER: _ClassVar[int]
-    OPS_FIELD_NUMBER: _ClassVar[int]
-    P2P_FIELD_NUMBER: _ClassVar[int]
-    UNREAD_FIELD_NUMBER: _ClassVar[int]
+    LOOK_FIELD_NUMBER: _ClassVar[int]
     request: int
-    sample: _snapshot_pb2.Sample
-    collectives: _snapshot_pb2.Collectives
-    progress: _snapshot_pb2.Progress
-    ops: _snapshot_pb2.Ops
-    p2p: _snapshot_pb2.OpenP2P
-    unread: _containers.RepeatedCompositeFieldContainer[_snapshot_pb2.Unread]
-    def __init__(self, request: _Optional[int] = ..., sample: _Optional[_Union[_snapshot_pb2.Sample, _Mapping]] = ..., collectives: _Optional[_Union[_snapshot_pb2.Collectives, _Mapping]] = ..., progress: _Optional[_Union[_snapshot_pb2.Progress, _Mapping]] = ..., ops: _Optional[_Union[_snapshot_pb2.Ops, _Mapping]] = ..., p2p: _Optional[_Union[_snapshot_pb2.OpenP2P, _Mapping]] = ..., unread: _Optional[_Iterable[_Union[_snapshot_pb2.Unread, _Mapping]]] = ...) -> None: ...
+    look: _snapshot_pb2.Bundle
+    def __init__(self, request: _Optional[int] = ..., look: _Optional[_Union[_snapshot_pb2.Bundle, _Mapping]] = ...) -> None: ...
 
 class AgentMessage(_message.Message):
     __slots__ = ("hello", "roster", "beat", "gone", "evidence")

@@ -31,13 +31,13 @@ class StatusResponse(_message.Message):
     state: str
     steps_per_s: float
     stalled_for_s: float
-    roster: _snapshot_pb2.Roster
-    beats: _snapshot_pb2.Beats
+    roster: _snapshot_pb2.Bundle
+    beats: _snapshot_pb2.Table
     nodes: _containers.RepeatedCompositeFieldContainer[NodeStatus]
     incident: str
     summary: str
     verdict_status: str
-    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., state: _Optional[str] = ..., steps_per_s: _Optional[float] = ..., stalled_for_s: _Optional[float] = ..., roster: _Optional[_Union[_snapshot_pb2.Roster, _Mapping]] = ..., beats: _Optional[_Union[_snapshot_pb2.Beats, _Mapping]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., incident: _Optional[str] = ..., summary: _Optional[str] = ..., verdict_status: _Optional[str] = ...) -> None: ...
+    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., state: _Optional[str] = ..., steps_per_s: _Optional[float] = ..., stalled_for_s: _Optional[float] = ..., roster: _Optional[_Union[_snapshot_pb2.Bundle, _Mapping]] = ..., beats: _Optional[_Union[_snapshot_pb2.Table, _Mapping]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., incident: _Optional[str] = ..., summary: _Optional[str] = ..., verdict_status: _Optional[str] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
     __slots__ = ("name", "connected", "heard_s_ago")

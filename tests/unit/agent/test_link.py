@@ -11,7 +11,7 @@ import grpc.aio
 
 from ddetect.agent.link import Link
 from ddetect.messages import EndRanks, Evidence, FromAgent, Hello, NodeBeat, TakeEvidence, ToAgent
-from ddetect.model import Beats, Sample
+from ddetect.model import Beats, Look
 from ddetect.wire.channel import admits
 from ddetect.wire.codec import decode_from_agent, encode_to_agent
 from ddetect.wire.v1 import agent_pb2_grpc
@@ -129,7 +129,7 @@ def test_order_is_carried_out_and_answered(tmp_path: Path) -> None:
     """Evidence goes back on the same stream, while beats go on."""
 
     async def obey(order: ToAgent) -> FromAgent | None:
-        return Evidence(order.request, Sample()) if isinstance(order, TakeEvidence) else None
+        return Evidence(order.request, Look()) if isinstance(order, TakeEvidence) else None
 
     async def test() -> None:
         listener = Listener(EndRanks(1.0), TakeEvidence(7, (1, 2)))
@@ -151,7 +151,7 @@ def test_order_that_fails_does_not_end_the_stream(tmp_path: Path) -> None:
     async def obey(order: ToAgent) -> FromAgent | None:
         if isinstance(order, EndRanks):
             raise RuntimeError("no")
-        return Evidence(order.request, Sample())
+        return Evidence(order.request, Look())
 
     async def test() -> None:
         listener = Listener(EndRanks(1.0), TakeEvidence(7))

@@ -64,8 +64,8 @@ def _settle(pid: int) -> None:
 
 
 def _sighting(evidence: Evidence, pid: int) -> Sighting:
-    row = evidence.sample.pid.tolist().index(pid)
-    return evidence.sample.sightings[evidence.sample.sighting[row]]
+    row = evidence.look.sample.pid.tolist().index(pid)
+    return evidence.look.sample.sightings[evidence.look.sample.sighting[row]]
 
 
 def test_roster_is_said_once_and_again_when_a_rank_comes(run_dir: str) -> None:
@@ -227,7 +227,7 @@ def test_evidence_holds_every_process_with_stack_and_kernel_view(run_dir: str) -
         _settle(rank.pid)
         evidence = _evidence(node)
 
-    sample = evidence.sample
+    sample = evidence.look.sample
     assert ([rank.pid, loader.pid], [Role.RANK, Role.LOADER_WORKER], [-1, 1], [-1, 42]) == (
         sample.pid.tolist(),
         sample.role.tolist(),
@@ -242,7 +242,7 @@ def test_evidence_holds_every_process_with_stack_and_kernel_view(run_dir: str) -
         main.syscall,
         main.target,
     ) == ("wait_here", "S", "read", "pipe:")
-    assert (3, (), math.inf) == (evidence.request, evidence.unread, sample.fetch_age_s[0])
+    assert (3, (), math.inf) == (evidence.request, evidence.look.unread, sample.fetch_age_s[0])
 
 
 def test_exception_of_a_living_rank_is_told_with_its_stack(run_dir: str) -> None:
@@ -258,14 +258,14 @@ def test_open_point_to_point_operations_come_from_the_page(run_dir: str) -> None
     with watching(run_dir) as node, rank_like(run_dir, 0):
         evidence = _evidence(node)
 
-    p2p = evidence.p2p
+    p2p = evidence.look.comms.p2p
     assert (
         p2p.kind.tolist(),
         p2p.peer.tolist(),
         p2p.tag.tolist(),
         p2p.waiting.tolist(),
     ) == ([P2PKind.RECV], [2], [9], [1])
-    assert evidence.groups[p2p.group[0]].members == (0, 1, 2, 3)
+    assert evidence.look.comms.groups[p2p.group[0]].members == (0, 1, 2, 3)
 
 
 def test_stopped_rank_is_still_seen(run_dir: str) -> None:
@@ -299,14 +299,14 @@ finally:
         evidence = _evidence(node)
         finish(rank)
 
-    row = evidence.sample.role.tolist().index(Role.CHILD)
-    sighting = evidence.sample.sightings[evidence.sample.sighting[row]]
+    row = evidence.look.sample.role.tolist().index(Role.CHILD)
+    sighting = evidence.look.sample.sightings[evidence.look.sample.sighting[row]]
     assert sighting.main is not None
     assert (
-        evidence.sample.rank[row],
+        evidence.look.sample.rank[row],
         sighting.main.name,
         "not a Python program" in sighting.unread,
-        evidence.unread,
+        evidence.look.unread,
     ) == (0, "sleep", True, ())
 
 
@@ -330,7 +330,7 @@ def test_rank_without_a_page_is_found_by_its_environment(run_dir: str) -> None:
         beats.phase.tolist(),
         beats.tick_age_s.tolist(),
     )
-    assert [unread.ranks for unread in evidence.unread] == [(3,)]
+    assert [unread.ranks for unread in evidence.look.unread] == [(3,)]
 
 
 def test_child_that_inherits_rank_is_not_a_second_rank(run_dir: str) -> None:
@@ -399,7 +399,7 @@ def test_ranks_that_wait_alike_are_one_sighting(run_dir: str) -> None:
     with watching(run_dir) as node, rank_like(run_dir, 0) as one, rank_like(run_dir, 1) as other:
         _settle(one.pid)
         _settle(other.pid)
-        sample = _evidence(node).sample
+        sample = _evidence(node).look.sample
 
     assert (len(sample), len(sample.sightings)) == (2, 1)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from concurrent import futures
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 
+from ddetect.model import Beats
+from ddetect.wire.bundles import bundle_pb
 from ddetect.wire.channel import admits
-from ddetect.wire.codec import beats_pb, roster_pb
+from ddetect.wire.tables import pack, table_from
 from ddetect.wire.v1 import client_pb2, client_pb2_grpc
 from tests.unit.report.test_status import columns
 
@@ -50,9 +53,18 @@ def response(state: str = "moving", ranks: int = 4, **changes: object) -> client
         state=state,
         steps_per_s=19.8,
         stalled_for_s=12.0,
-        roster=roster_pb(roster),
-        beats=beats_pb(beats),
+        roster=bundle_pb(roster),
+        beats=pack(beats),
         nodes=[client_pb2.NodeStatus(name="node-0", connected=True, heard_s_ago=0.4)],
     )
     said.MergeFrom(client_pb2.StatusResponse(**changes))  # type: ignore[arg-type]
     return said
+
+
+def say_of(said: client_pb2.StatusResponse, row: int, **numbers: float) -> None:
+    """Change what is said of one rank."""
+    beats = table_from(Beats, said.beats)
+    changed = {name: getattr(beats, name).copy() for name in numbers}
+    for name, number in numbers.items():
+        changed[name][row] = number
+    said.beats.CopyFrom(pack(replace(beats, **changed)))

@@ -62,6 +62,6 @@ def test_silent_listener_ends_in_a_timeout(tmp_path):
 def test_rows_that_do_not_belong_together_are_refused(tmp_path):
     """A coordinator of another version is not shown as if it made sense."""
     torn = response()
-    torn.beats.step.append(1)
+    torn.beats.columns.append("step")
     with serving(tmp_path / "c.sock", torn) as target, pytest.raises(NetworkError, match="makes no sense"):
         read_status(target)

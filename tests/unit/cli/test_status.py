@@ -16,7 +16,7 @@ from ddetect.cli import rundirs, status
 from ddetect.cli.rundirs import base_folders, read_jobs
 from ddetect.errors import DdetectError, NetworkError, UsageError
 from ddetect.wire.v1 import client_pb2
-from tests.unit.cli.coordinator import response, serving
+from tests.unit.cli.coordinator import response, say_of, serving
 
 
 def options(*argv: str) -> argparse.Namespace:
@@ -78,7 +78,7 @@ def test_blind_coordinator_never_looks_healthy(base, capsys):
     """A lost node and unseen ranks are said, and the exit code is that of undecided."""
     said = response("blind", nodes=[client_pb2.NodeStatus(name="node-1", connected=False, heard_s_ago=40)])
     said.world_size = 8
-    said.beats.has_page[3] = 0
+    say_of(said, 3, has_page=0)
     with serving(base / "c.sock", said) as target:
         assert status.run(options("--coordinator", target)) == 4
 
@@ -91,8 +91,8 @@ def test_blind_coordinator_never_looks_healthy(base, capsys):
 def test_json_has_an_entry_per_rank_and_null_for_the_unknown(base, capsys):
     """Programs get every rank, unfolded, as strict JSON."""
     said = response(ranks=3)
-    said.beats.step_age_s[1] = np.inf
-    said.beats.has_page[2] = 0
+    say_of(said, 1, step_age_s=np.inf)
+    say_of(said, 2, has_page=0)
     with serving(base / "c.sock", said) as target:
         assert status.run(options("--coordinator", target, "--json")) == 0
 

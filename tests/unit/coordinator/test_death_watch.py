@@ -16,10 +16,10 @@ from ddetect.model import (
     Culprit,
     Departure,
     Gone,
+    Look,
     Proof,
     Role,
     Roster,
-    Sample,
     Settings,
     Stage,
     Status,
@@ -163,7 +163,7 @@ class TwoNodes:
             if isinstance(command, Record):
                 self.records.append(command)
             elif isinstance(command.message, TakeEvidence) and command.node == "node-0":
-                self.say("node-0", Evidence(command.message.request, Sample()))
+                self.say("node-0", Evidence(command.message.request, Look()))
 
     def say(self, node: str, message: FromAgent) -> None:
         self.event(Heard(node, message))

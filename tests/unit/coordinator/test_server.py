@@ -120,7 +120,8 @@ def test_message_that_makes_no_sense_ends_its_stream_and_nothing_else(run_dir):
         async with serving(run_dir) as (_, target), open_channel(target) as channel:
             call = agent_pb2_grpc.CoordinatorStub(channel).Watch()
             bad = agent_pb2.AgentMessage(beat=agent_pb2.NodeBeat())
-            bad.beat.beats.step.extend([1, 2])
+            bad.beat.beats.columns.append("step")
+            bad.beat.beats.numbers = b"no whole number"
             await call.write(words()[0])
             await call.write(bad)
             assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -16,6 +16,7 @@ from ddetect.model import (
     Culprit,
     Departure,
     Gone,
+    Look,
     Phase,
     Proof,
     Role,
@@ -68,7 +69,7 @@ class Story:
             elif isinstance(command, Ask) and isinstance(command.message, TakeEvidence):
                 self.asked += 1
                 if self.answers:
-                    self.send(Evidence(command.message.request, self.sample()))
+                    self.send(Evidence(command.message.request, Look(self.sample())))
 
     def send(self, message: object) -> None:
         self.event(Heard("node-0", message))  # type: ignore[arg-type]

@@ -16,9 +16,11 @@ from ddetect.messages import Evidence, FromAgent, NodeBeat, NodeGone, NodeRoster
 from ddetect.model import (
     UNKNOWN,
     Beats,
+    Comms,
     Departure,
     Gone,
     Group,
+    Look,
     OpenP2P,
     Progress,
     Role,
@@ -77,14 +79,13 @@ class Restart:
             (OLD if old else NEW,),
         )  # fmt: skip
         one = [1] * count
-        return Evidence(
-            request,
-            sample,
+        comms = Comms(
             groups=(Group("gloo", "0", "default_pg"),),
-            progress=Progress(roster.rank, [0] * count, one, [0] * count, [0] * count, one, one),
-            p2p=OpenP2P(roster.rank, one, roster.rank, one, [0] * count, one, zero),
-            unread=tuple(Unread((rank,), f"asked {node}") for rank in roster.rank.tolist()),
+            progress=Progress(roster.rank, [0] * count, [0] * count, one, [0] * count, [0] * count, one, one),
+            p2p=OpenP2P(roster.rank, [0] * count, one, roster.rank, one, [0] * count, one, zero),
         )
+        unread = tuple(Unread((rank,), f"asked {node}") for rank in roster.rank.tolist())
+        return Evidence(request, Look(sample, comms, unread))
 
     def run(self, seconds: int) -> None:
         for _ in range(seconds):
@@ -118,7 +119,7 @@ def test_old_node_whose_ranks_others_hold_is_not_asked_and_not_shown():
     assert job.asked == ["node-b"]
     assert (scene.pid(1), scene.rank_process(1).pid) == (21, 21)
     assert scene.rank_process(1).sighting == NEW
-    for table in (scene.snapshot.roster, scene.snapshot.progress, scene.snapshot.p2p):
+    for table in (scene.snapshot.roster, scene.snapshot.comms.progress, scene.snapshot.comms.p2p):
         assert sorted(table.rank.tolist()) == [0, 1]
 
 
@@ -145,8 +146,8 @@ def test_old_node_that_keeps_one_rank_speaks_for_that_one_only():
     assert [scene.rank_process(rank).pid for rank in range(3)] == [10, 21, 22]
     for table in (
         scene.snapshot.roster,
-        scene.snapshot.progress,
-        scene.snapshot.p2p,
+        scene.snapshot.comms.progress,
+        scene.snapshot.comms.p2p,
         scene.snapshot.samples[-1],
     ):
         assert sorted(table.rank.tolist()) == [0, 1, 2]

@@ -15,10 +15,13 @@ import numpy as np
 from ddetect.model import (
     UNKNOWN,
     Beats,
+    CallSpec,
+    Comms,
     Departure,
     Frame,
     Gone,
     Group,
+    Look,
     OpenP2P,
     Ops,
     OpState,
@@ -30,11 +33,11 @@ from ddetect.model import (
     Sample,
     Settings,
     Sighting,
-    Signature,
     Snapshot,
     Thread,
     Unread,
 )
+from tests.unit.snapshots import changed
 
 SITE = "/venv/lib/python3.11/site-packages"
 LIB = "/usr/lib/python3.11"
@@ -291,7 +294,7 @@ class Builder:
     groups: list[Group]
     seq: int = 412
     rows: dict[int, Row] = field(default_factory=dict)
-    ops: list[tuple[int, int, int, Signature, OpState]] = field(default_factory=list)
+    ops: list[tuple[int, int, int, CallSpec, OpState]] = field(default_factory=list)
     p2p: list[tuple[int, P2PKind, int, int, int]] = field(
         default_factory=list
     )  # rank kind peer group waiting
@@ -314,7 +317,7 @@ class Builder:
         group: int = 0,
         seq: int | None = None,
         look: Sighting | None = None,
-        signature: Signature | None = None,
+        signature: CallSpec | None = None,
         state: OpState = OpState.ENQUEUED,
     ) -> None:
         """The rank is blocked in an operation."""
@@ -325,7 +328,7 @@ class Builder:
         row.enqueued[group] = number
         row.open_seq[group] = number
         self.ops.append(
-            (rank, group, number, signature or Signature(op, "[[16]]", "[Float]", "[[16]]", "[Float]"), state)
+            (rank, group, number, signature or CallSpec(op, "[[16]]", "[Float]", "[[16]]", "[Float]"), state)
         )
 
     def snapshot(self, **more: object) -> Snapshot:
@@ -363,16 +366,10 @@ class Builder:
             for group, known in enumerate(self.groups)
             if not known.members or rank in known.members
         ]
-        signatures = list(dict.fromkeys(op[3] for op in self.ops))
-        snapshot = Snapshot(
-            job="test",
-            world_size=self.world,
-            stalled_for_s=self.age_s,
-            roster=roster,
-            beats=beats,
-            samples=tuple(self._sample(order) for _ in range(self.looks)),
+        calls = list(dict.fromkeys(op[3] for op in self.ops))
+        comms = Comms(
             groups=tuple(self.groups),
-            signatures=tuple(signatures),
+            calls=tuple(calls),
             progress=Progress(
                 rank=[p[0] for p in progress],
                 group=[p[1] for p in progress],
@@ -386,7 +383,7 @@ class Builder:
                 rank=[o[0] for o in self.ops],
                 group=[o[1] for o in self.ops],
                 seq=[o[2] for o in self.ops],
-                signature=[signatures.index(o[3]) for o in self.ops],
+                call=[calls.index(o[3]) for o in self.ops],
                 state=[o[4] for o in self.ops],
                 frame=[UNKNOWN] * len(self.ops),
             ),
@@ -399,11 +396,20 @@ class Builder:
                 waiting=[p[4] for p in self.p2p],
                 age_s=[8.0] * len(self.p2p),
             ),
+        )
+        samples = [self._sample(order) for _ in range(self.looks)]
+        looks = [*(Look(sample) for sample in samples[:-1]), Look(samples[-1], comms, tuple(self.unread))]
+        snapshot = Snapshot(
+            job="test",
+            world_size=self.world,
+            stalled_for_s=self.age_s,
+            roster=roster,
+            beats=beats,
+            looks=tuple(looks),
             gone=tuple(self.gone),
-            unread=tuple(self.unread),
             settings=Settings(),
         )
-        return replace(snapshot, **more)  # type: ignore[arg-type]
+        return changed(snapshot, **more)  # type: ignore[arg-type]
 
     def _done(self, row: Row, group: int) -> int:
         return row.open_seq[group] - 1 if group in row.open_seq else row.enqueued.get(group, self.seq - 1)
@@ -470,12 +476,12 @@ def died(
 
 def without_progress(snapshot: Snapshot, rank: int) -> Snapshot:
     """The same, but this rank's recorder was not read: nor what it posted on its device."""
-    keep, ops = snapshot.progress.rank != rank, snapshot.ops.rank != rank
+    keep, ops = snapshot.comms.progress.rank != rank, snapshot.comms.ops.rank != rank
     progress = Progress(
-        **{name: getattr(snapshot.progress, name)[keep] for name in Progress.__dataclass_fields__}
+        **{name: getattr(snapshot.comms.progress, name)[keep] for name in Progress.__dataclass_fields__}
     )
-    told = Ops(**{name: getattr(snapshot.ops, name)[ops] for name in Ops.__dataclass_fields__})
-    return replace(
+    told = Ops(**{name: getattr(snapshot.comms.ops, name)[ops] for name in Ops.__dataclass_fields__})
+    return changed(
         snapshot,
         progress=progress,
         ops=told,
@@ -486,9 +492,13 @@ def without_progress(snapshot: Snapshot, rank: int) -> Snapshot:
 
 def _without_rows(snapshot: Snapshot, rank: int, *, on_device: bool) -> OpenP2P:
     """Recorders tell what was posted on a device, pages the rest."""
-    rows = snapshot.p2p
+    rows = snapshot.comms.p2p
     device = np.array(
-        [0 <= g < len(snapshot.groups) and snapshot.groups[g].backend == "nccl" for g in rows.group], bool
+        [
+            0 <= g < len(snapshot.comms.groups) and snapshot.comms.groups[g].backend == "nccl"
+            for g in rows.group
+        ],
+        bool,
     )
     keep = (rows.rank != rank) | (device != on_device)
     return OpenP2P(**{name: getattr(rows, name)[keep] for name in OpenP2P.__dataclass_fields__})
@@ -496,7 +506,7 @@ def _without_rows(snapshot: Snapshot, rank: int, *, on_device: bool) -> OpenP2P:
 
 def with_wrapped_ring(snapshot: Snapshot, rank: int) -> Snapshot:
     """The same, but this rank's recorder has kept only the newest operation of its busiest group."""
-    progress, ops = snapshot.progress, snapshot.ops
+    progress, ops = snapshot.comms.progress, snapshot.comms.ops
     mine = np.flatnonzero(progress.rank == rank)
     if not len(mine):
         return snapshot
@@ -507,7 +517,7 @@ def with_wrapped_ring(snapshot: Snapshot, rank: int) -> Snapshot:
     columns["first_kept"] = np.where(progress.rank == rank, progress.enqueued, progress.first_kept)
     newest = (ops.group == progress.group[busiest]) & (ops.seq == progress.enqueued[busiest])
     kept = (ops.rank != rank) | newest
-    return replace(
+    return changed(
         snapshot,
         progress=Progress(**{name: column[keep] for name, column in columns.items()}),
         ops=Ops(**{name: getattr(ops, name)[kept] for name in Ops.__dataclass_fields__}),
@@ -550,7 +560,7 @@ def _seen_otherwise(
         columns["sighting"] = np.where(mine, len(sample.sightings) + sample.sighting, sample.sighting)
         samples.append(Sample(**columns, sightings=(*sample.sightings, *others)))
     same = all(a is b for a, b in zip(samples, snapshot.samples, strict=True))
-    return snapshot if same else replace(snapshot, samples=tuple(samples))
+    return snapshot if same else changed(snapshot, samples=tuple(samples))
 
 
 def without_page(snapshot: Snapshot, rank: int) -> Snapshot:
@@ -571,7 +581,7 @@ def without_page(snapshot: Snapshot, rank: int) -> Snapshot:
             )
         )
     p2p = _without_rows(snapshot, rank, on_device=False)
-    return replace(snapshot, beats=Beats(**columns), samples=tuple(samples), p2p=p2p)
+    return changed(snapshot, beats=Beats(**columns), samples=tuple(samples), p2p=p2p)
 
 
 def relabel(snapshot: Snapshot, order: list[int]) -> Snapshot:
@@ -585,17 +595,21 @@ def relabel(snapshot: Snapshot, order: list[int]) -> Snapshot:
             columns[name] = np.where(column >= 0, to[np.maximum(column, 0)], column)
         return type(table)(**columns)
 
-    signatures = tuple(replace(s, root=order[s.root] if s.root >= 0 else s.root) for s in snapshot.signatures)
-    groups = tuple(replace(g, members=tuple(sorted(order[m] for m in g.members))) for g in snapshot.groups)
-    return replace(
+    signatures = tuple(
+        replace(s, root=order[s.root] if s.root >= 0 else s.root) for s in snapshot.comms.calls
+    )
+    groups = tuple(
+        replace(g, members=tuple(sorted(order[m] for m in g.members))) for g in snapshot.comms.groups
+    )
+    return changed(
         snapshot,
         roster=renamed(snapshot.roster, "rank"),
         samples=tuple(renamed(s, "rank") for s in snapshot.samples),
-        progress=renamed(snapshot.progress, "rank"),
-        ops=renamed(snapshot.ops, "rank"),
-        p2p=renamed(snapshot.p2p, "rank", "peer"),
+        progress=renamed(snapshot.comms.progress, "rank"),
+        ops=renamed(snapshot.comms.ops, "rank"),
+        p2p=renamed(snapshot.comms.p2p, "rank", "peer"),
         groups=groups,
-        signatures=signatures,
+        calls=signatures,
         gone=tuple(replace(g, rank=order[g.rank]) for g in snapshot.gone),
         unread=tuple(replace(u, ranks=tuple(sorted(order[r] for r in u.ranks))) for u in snapshot.unread),
     )

@@ -9,6 +9,7 @@ import pytest
 
 from ddetect.correlate.judge import judge
 from ddetect.model import (
+    CallSpec,
     Cause,
     Frame,
     Group,
@@ -17,16 +18,16 @@ from ddetect.model import (
     P2PKind,
     Phase,
     Proof,
-    Signature,
     Snapshot,
     Status,
 )
 from tests.unit.correlate.scenes import DOINGS, Row, build, in_call, scene, without_progress
+from tests.unit.snapshots import changed
 
-PLAIN = Signature("all_reduce", "[[16, 4]]", "[Float]", "[[16, 4]]", "[Float]", reduce_op="SUM")
+PLAIN = CallSpec("all_reduce", "[[16, 4]]", "[Float]", "[[16, 4]]", "[Float]", reduce_op="SUM")
 
 
-def disagreeing(*signatures: Signature) -> Snapshot:
+def disagreeing(*signatures: CallSpec) -> Snapshot:
     builder = build(len(signatures))
     for rank, signature in enumerate(signatures):
         builder.enters(rank, signature.op, signature=signature)
@@ -36,8 +37,8 @@ def disagreeing(*signatures: Signature) -> Snapshot:
 @pytest.mark.parametrize(
     ("other", "word"),
     [
-        (Signature("barrier"), "op"),
-        (Signature("broadcast", "[[16, 4]]", "[Float]", root=0), "op"),
+        (CallSpec("barrier"), "op"),
+        (CallSpec("broadcast", "[[16, 4]]", "[Float]", root=0), "op"),
         (replace(PLAIN, in_sizes="[[17, 4]]", out_sizes="[[17, 4]]"), "shape"),
         (replace(PLAIN, in_dtypes="[Half]", out_dtypes="[Half]"), "dtype"),
         (replace(PLAIN, reduce_op="MAX"), "reduce op"),
@@ -63,7 +64,7 @@ def test_the_rank_with_the_other_call_is_named_and_both_sides_are_shown(odd, oth
 
 def test_other_root_is_a_mismatch():
     """A broadcast from two roots: the rank that believes in its own is named."""
-    leaf = Signature("broadcast", "[[8]]", "[Float]", root=1)
+    leaf = CallSpec("broadcast", "[[8]]", "[Float]", root=1)
 
     verdict = judge(disagreeing(leaf, leaf, leaf, replace(leaf, root=3)))
 
@@ -73,19 +74,19 @@ def test_other_root_is_a_mismatch():
 
 def test_tie_names_both_sides():
     """One against one: nobody is the norm."""
-    assert judge(disagreeing(PLAIN, Signature("barrier"))).culprit_ranks == (0, 1)
+    assert judge(disagreeing(PLAIN, CallSpec("barrier"))).culprit_ranks == (0, 1)
 
 
 def test_tie_with_an_unread_member_names_nobody():
     """The rank that could not be read would decide who the fewer are."""
-    snapshot = disagreeing(PLAIN, PLAIN, Signature("barrier"))
+    snapshot = disagreeing(PLAIN, PLAIN, CallSpec("barrier"))
     blind = without_progress(snapshot, 0)
     samples = tuple(
         replace(sample, rank=np.where(sample.rank == 0, 1, sample.rank)) for sample in blind.samples
     )
     beats = replace(blind.beats, has_page=np.where(blind.roster.rank == 0, 0, 1))
 
-    verdict = judge(replace(blind, samples=samples, beats=beats))
+    verdict = judge(changed(blind, samples=samples, beats=beats))
 
     assert (verdict.cause, verdict.culprits) == (Cause.COLLECTIVE_MISMATCH, ())
 
@@ -131,7 +132,7 @@ def test_a_side_is_named_only_if_the_unread_could_not_make_it_the_most(counts, u
 
 def test_untold_root_is_on_nobodys_side():
     """Pages tell roots: without those of ranks 3 and 4, one against two is no minority."""
-    calls = [Signature("broadcast", "[[8]]", "[Float]", root=root) for root in (0, 0, 2, 2, 2)]
+    calls = [CallSpec("broadcast", "[[8]]", "[Float]", root=root) for root in (0, 0, 2, 2, 2)]
     full = judge(disagreeing(*calls))
     calls[3:] = [replace(calls[3], root=-1)] * 2
 
@@ -144,7 +145,7 @@ def test_untold_root_is_on_nobodys_side():
 
 def test_another_shape_counts_also_where_somebody_calls_another_operation():
     """The one in a barrier and the one with another shape: who is unread does not decide which of them is named."""
-    snapshot = disagreeing(PLAIN, PLAIN, PLAIN, replace(PLAIN, in_sizes="[[9]]"), Signature("barrier"))
+    snapshot = disagreeing(PLAIN, PLAIN, PLAIN, replace(PLAIN, in_sizes="[[9]]"), CallSpec("barrier"))
 
     assert judge(snapshot).culprit_ranks == (3, 4)
     assert judge(without_progress(snapshot, 4)).culprit_ranks == (3,)
@@ -166,29 +167,29 @@ def test_unread_rank_may_be_a_member_of_a_group_whose_members_nobody_told():
     "pair",
     [
         (
-            Signature("all_gather", "[[3]]", "[Float]", "[[3], [5]]", "[Float]"),
-            Signature("all_gather", "[[5]]", "[Float]", "[[3], [5]]", "[Float]"),
+            CallSpec("all_gather", "[[3]]", "[Float]", "[[3], [5]]", "[Float]"),
+            CallSpec("all_gather", "[[5]]", "[Float]", "[[3], [5]]", "[Float]"),
         ),
         (
-            Signature("reduce_scatter", "[[3], [5]]", "[Float]", "[[3]]", "[Float]"),
-            Signature("reduce_scatter", "[[3], [5]]", "[Float]", "[[5]]", "[Float]"),
+            CallSpec("reduce_scatter", "[[3], [5]]", "[Float]", "[[3]]", "[Float]"),
+            CallSpec("reduce_scatter", "[[3], [5]]", "[Float]", "[[5]]", "[Float]"),
         ),
         (
-            Signature("all_to_all", "[[3]]", "[Float]", "[[9]]", "[Float]"),
-            Signature("all_to_all", "[[7]]", "[Float]", "[[1]]", "[Float]"),
+            CallSpec("all_to_all", "[[3]]", "[Float]", "[[9]]", "[Float]"),
+            CallSpec("all_to_all", "[[7]]", "[Float]", "[[1]]", "[Float]"),
         ),
         (
-            Signature("gather", "[[3]]", "[Float]", "[[3], [3]]", "[Float]", 0),
-            Signature("gather", "[[3]]", "[Float]", "[[]]", "[]", 0),
+            CallSpec("gather", "[[3]]", "[Float]", "[[3], [3]]", "[Float]", 0),
+            CallSpec("gather", "[[3]]", "[Float]", "[[]]", "[]", 0),
         ),
         (
-            Signature("scatter", "[[3], [3]]", "[Float]", "[[3]]", "[Float]", 0),
-            Signature("scatter", "[[]]", "[]", "[[3]]", "[Float]", 0),
+            CallSpec("scatter", "[[3], [3]]", "[Float]", "[[3]]", "[Float]", 0),
+            CallSpec("scatter", "[[]]", "[]", "[[3]]", "[Float]", 0),
         ),
-        (Signature("broadcast", "[[3]]", "[Float]", root=0), Signature("broadcast", "[[3]]", "[Float]")),
-        (Signature("barrier", "[[1]]", "[Byte]"), Signature("barrier")),
+        (CallSpec("broadcast", "[[3]]", "[Float]", root=0), CallSpec("broadcast", "[[3]]", "[Float]")),
+        (CallSpec("barrier", "[[1]]", "[Byte]"), CallSpec("barrier")),
         (PLAIN, replace(PLAIN, in_sizes="[[64]]", out_sizes="[[64]]")),
-        (Signature("all_reduce", "[[4]]", "[Float]"), Signature("allreduce", "[[4]]", "[Float]")),
+        (CallSpec("all_reduce", "[[4]]", "[Float]"), CallSpec("allreduce", "[[4]]", "[Float]")),
     ],
 )
 def test_differences_that_the_operation_allows_are_no_mismatch(pair):
@@ -201,7 +202,7 @@ def test_never_entered_comes_before_another_signature():
     builder = build(4)
     builder.enters(0, "all_reduce")
     builder.enters(1, "all_reduce")
-    builder.enters(2, "barrier", signature=Signature("barrier"))
+    builder.enters(2, "barrier", signature=CallSpec("barrier"))
     builder.does(3, "asleep")
 
     assert judge(builder.snapshot()).culprit_ranks == (3,)
@@ -209,16 +210,16 @@ def test_never_entered_comes_before_another_signature():
 
 def test_rank_that_left_a_mismatched_slot_is_still_named():
     """Gloo lets the odd root leave; it waits in the next operation, and the line is that of its odd call."""
-    root = Signature("broadcast", "[[8]]", "[Float]", root=0)
+    root = CallSpec("broadcast", "[[8]]", "[Float]", root=0)
     builder = build(4, seq=7)
     for rank in (0, 1, 2):
         builder.enters(rank, "broadcast", signature=root)
     builder.enters(3, "all_reduce", seq=8)
     builder.ops.append((3, 0, 7, replace(root, root=3), OpState.COMPLETED))
     snapshot = builder.snapshot(frames=(Frame("share", "/job/share.py", 3),))
-    at_seven = (snapshot.ops.rank == 3) & (snapshot.ops.seq == 7)
-    columns = {name: getattr(snapshot.ops, name) for name in Ops.__dataclass_fields__}
-    snapshot = replace(snapshot, ops=Ops(**{**columns, "frame": np.where(at_seven, 0, -1)}))
+    at_seven = (snapshot.comms.ops.rank == 3) & (snapshot.comms.ops.seq == 7)
+    columns = {name: getattr(snapshot.comms.ops, name) for name in Ops.__dataclass_fields__}
+    snapshot = changed(snapshot, ops=Ops(**{**columns, "frame": np.where(at_seven, 0, -1)}))
 
     verdict = judge(snapshot)
 

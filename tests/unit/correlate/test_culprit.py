@@ -11,6 +11,7 @@ import pytest
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.model import (
     UNKNOWN,
+    CallSpec,
     Cause,
     Frame,
     Group,
@@ -19,7 +20,6 @@ from ddetect.model import (
     Raised,
     Sample,
     Sighting,
-    Signature,
     Status,
     Where,
 )
@@ -37,6 +37,7 @@ from tests.unit.correlate.scenes import (
     thread,
     without_page,
 )
+from tests.unit.snapshots import changed
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_two_busy_workers_the_longest_fetch_is_named():
     columns["sighting"] = [stuck if i >= 0 else s for i, s in zip(newest.index, newest.sighting, strict=True)]
     columns["fetching"] = [7 if index >= 0 else -1 for index in newest.index]
     columns["fetch_age_s"] = [{0: 30.0, 1: 2.0}.get(int(index), math.inf) for index in newest.index]
-    snapshot = replace(snapshot, samples=(Sample(**columns, sightings=newest.sightings),))
+    snapshot = changed(snapshot, samples=(Sample(**columns, sightings=newest.sightings),))
 
     verdict = judge(snapshot)
 
@@ -394,7 +395,7 @@ def test_rooted_operation_accuses_the_root_and_not_the_other_leaves():
     """A broadcast receiver waits for the root: another leaf that has not come yet is not at fault."""
     builder = build(4)
     for rank in (2, 3):
-        builder.enters(rank, "broadcast", signature=Signature("broadcast", "[[4]]", "[Float]", root=1))
+        builder.enters(rank, "broadcast", signature=CallSpec("broadcast", "[[4]]", "[Float]", root=1))
     builder.does(0, "loader")
     builder.does(1, "asleep")
 
@@ -430,9 +431,9 @@ def test_gpu_of_the_culprit_is_in_the_evidence():
     stuck = scene(all_reduce=[0, 1, 3], asleep=[2])
     sample = replace(stuck.samples[-1], gpu_busy=np.where(stuck.samples[-1].rank == 2, 0.0, np.nan))
 
-    verdict = judge(replace(stuck, samples=(*stuck.samples[:-1], sample)))
+    verdict = judge(changed(stuck, samples=(*stuck.samples[:-1], sample)))
 
     assert any("rank 2" in line and "GPU 0 % busy" in line for line in verdict.evidence)
     assert not any("GPU" in line for line in judge(stuck).evidence)
     untold = replace(sample, gpu_busy=np.full(len(sample), UNKNOWN))
-    assert not any("GPU" in line for line in judge(replace(stuck, samples=(untold,))).evidence)
+    assert not any("GPU" in line for line in judge(changed(stuck, samples=(untold,))).evidence)

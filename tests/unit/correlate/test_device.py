@@ -11,9 +11,10 @@ from ddetect.correlate.classify import classify
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.signatures import default_signatures
-from ddetect.model import UNKNOWN, Cause, Group, Ops, Progress, Sighting, Signature, Snapshot, Status, Unread
+from ddetect.model import UNKNOWN, CallSpec, Cause, Group, Ops, Progress, Sighting, Snapshot, Status, Unread
 from tests.unit.correlate.scenes import DOINGS, FUTEX, SITE, TRAIN, in_call, scene, sighting, thread
 from tests.unit.correlate.test_stacks_only import SLEEPER, bare
+from tests.unit.snapshots import changed
 
 ITEM, LOADER, SPINS = (DOINGS[name].look for name in ("item", "loader", "spinning"))
 SYNC = sighting(
@@ -30,7 +31,7 @@ def with_native(look: Sighting, *symbols: str) -> Sighting:
 def on_gpus(snapshot: Snapshot) -> Snapshot:
     """As it looks where every rank has a GPU that is 100 % busy: NCCL's kernels spin."""
     busy = tuple(replace(sample, gpu_busy=np.full(len(sample), 100.0)) for sample in snapshot.samples)
-    return replace(snapshot, samples=busy)
+    return changed(snapshot, samples=busy)
 
 
 def culprits(snapshot: Snapshot) -> tuple[int, ...]:
@@ -54,12 +55,12 @@ def test_busy_line_is_not_elsewhere_when_another_rank_plainly_is(dress):
     """One still enqueues its all_reduce, two wait in .item(), and rank 3 sleeps."""
     looks = {0: REDUCES, 1: ITEM, 2: ITEM, 3: SLEEPER}
 
-    assert culprits(dress(bare(looks, {0: Signature("all_reduce")}))) == (3,)
+    assert culprits(dress(bare(looks, {0: CallSpec("all_reduce")}))) == (3,)
 
 
 def test_busy_lines_on_gpus_are_undecided_when_nobody_is_plainly_elsewhere():
     """A call may show only as its caller's line: who is in it and who is not cannot be told."""
-    verdict = judge(on_gpus(bare({0: REDUCES, 1: ITEM, 2: ITEM}, {0: Signature("all_reduce")})))
+    verdict = judge(on_gpus(bare({0: REDUCES, 1: ITEM, 2: ITEM}, {0: CallSpec("all_reduce")})))
 
     assert (verdict.status, verdict.culprits) == (Status.UNDECIDED, ())
     assert "ranks 1-2" in verdict.summary
@@ -70,21 +71,21 @@ def test_rank_that_spins_in_a_collective_says_that_the_job_is_on_gpus():
     """NCCL spins where gloo sleeps: no other hint is needed to doubt a busy line."""
     looks = {**dict.fromkeys(range(6), ITEM), 6: REDUCES, 7: REDUCES}
 
-    assert culprits(bare(looks, dict.fromkeys((6, 7), Signature("all_reduce")))) == ()
+    assert culprits(bare(looks, dict.fromkeys((6, 7), CallSpec("all_reduce")))) == ()
 
 
 def test_open_device_that_nobody_told_about_is_a_hint_too():
     """Without NVML: the process holds a GPU's device file."""
-    snapshot = bare({0: in_call("all_reduce"), 1: SPINS}, {0: Signature("all_reduce")})
+    snapshot = bare({0: in_call("all_reduce"), 1: SPINS}, {0: CallSpec("all_reduce")})
     held = tuple(replace(sample, gpu_busy=np.full(len(sample), UNKNOWN)) for sample in snapshot.samples)
 
-    assert (culprits(snapshot), culprits(replace(snapshot, samples=held))) == ((1,), ())
+    assert (culprits(snapshot), culprits(changed(snapshot, samples=held))) == ((1,), ())
 
 
 def test_group_of_a_device_backend_says_that_the_job_is_on_gpus():
     """Launched, with pages, and no recorder answers: the groups tell."""
     snapshot = scene(item=[0, 1, 3], spinning=[2])
-    snapshot = replace(
+    snapshot = changed(
         snapshot, progress=Progress(), ops=Ops(), groups=(Group("nccl", "0", "default_pg", (0, 1, 2, 3)),),
         unread=(Unread((0, 1, 2, 3), "collectives: no handler"),),
     )  # fmt: skip
@@ -111,7 +112,7 @@ def test_spinning_rank_is_named_where_no_gpu_is():
     """On gloo nothing hides behind a busy line: the others are plainly in their collective."""
     looks = {0: in_call("all_reduce"), 1: SPINS, 2: in_call("all_reduce")}
 
-    assert culprits(bare(looks, {0: Signature("all_reduce"), 2: Signature("all_reduce")})) == (1,)
+    assert culprits(bare(looks, {0: CallSpec("all_reduce"), 2: CallSpec("all_reduce")})) == (1,)
 
 
 # ---------------------------------------------------------------- the native stack decides
@@ -147,11 +148,11 @@ def test_code_for_the_gpu_is_not_yet_the_runtime():
 
 def test_ranks_at_a_busy_line_on_gpus_are_asked_for_their_native_stack():
     """It tells .item() from a loop. Once told, nobody is asked again."""
-    vague = on_gpus(bare({0: REDUCES, 1: ITEM, 2: SPINS}, {0: Signature("all_reduce")}))
+    vague = on_gpus(bare({0: REDUCES, 1: ITEM, 2: SPINS}, {0: CallSpec("all_reduce")}))
     told = {0: REDUCES, 1: with_native(ITEM, *ITEM_NATIVE), 2: with_native(SPINS, "_PyEval_EvalFrameDefault")}
 
     assert wants_native(vague) == (4010, 4020)
-    assert wants_native(on_gpus(bare(told, {0: Signature("all_reduce")}))) == ()
+    assert wants_native(on_gpus(bare(told, {0: CallSpec("all_reduce")}))) == ()
 
 
 def test_nobody_is_asked_for_a_native_stack_that_decides_nothing():
@@ -178,7 +179,7 @@ def test_native_stack_of_an_earlier_look_still_speaks_while_the_functions_are_th
     next_line = sighting(thread("spin /job/train.py:58", *TRAIN, active=True, state="R"), state="R")
     first, later = (on_gpus(bare({**told, 1: look})) for look in (told[1], next_line))
 
-    both = replace(later, samples=(*first.samples[:1], *later.samples[:1]))
+    both = changed(later, samples=(*first.samples[:1], *later.samples[:1]))
 
     assert culprits(both) == (1,)
     assert wants_native(both) == ()
@@ -189,7 +190,7 @@ def test_native_stack_is_asked_for_again_before_it_is_forgotten():
     told = {0: REDUCES, 1: with_native(SPINS, "_PyEval_EvalFrameDefault"), 2: REDUCES}
     first, later = (on_gpus(bare({**told, 1: look})) for look in (told[1], SPINS))
 
-    assert wants_native(replace(later, samples=(*first.samples[:1], *later.samples[:2]))) == (4010,)
+    assert wants_native(changed(later, samples=(*first.samples[:1], *later.samples[:2]))) == (4010,)
 
 
 # ---------------------------------------------------------------- a futex at a user's line

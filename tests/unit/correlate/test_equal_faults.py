@@ -9,7 +9,7 @@ import pytest
 
 from ddetect.correlate import confidence
 from ddetect.correlate.judge import judge
-from ddetect.model import Cause, Group, P2PKind, Phase, Proof, Signature, Snapshot, Status
+from ddetect.model import CallSpec, Cause, Group, P2PKind, Phase, Proof, Snapshot, Status
 from tests.unit.correlate.scenes import SLEEPS, TRAIN, Row, build, in_call, relabel, scene, sighting, thread
 
 
@@ -32,7 +32,7 @@ def disagreeing_pairs(odd: dict[str, int], seq: dict[str, int] | None = None) ->
             size = 9 if odd[group.desc] == rank else 8
             builder.enters(
                 rank, "all_reduce", group=number, seq=(seq or {}).get(group.desc, 412),
-                signature=Signature("all_reduce", f"[[{size}]]", "[Float]"),
+                signature=CallSpec("all_reduce", f"[[{size}]]", "[Float]"),
             )  # fmt: skip
     return builder.snapshot()
 

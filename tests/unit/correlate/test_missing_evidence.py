@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddetect.coordinator.gather import join_tables, kept_rows
 from ddetect.correlate.judge import judge
 from ddetect.correlate.kinds import Kind
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import default_signatures
 from ddetect.model import (
+    CallSpec,
     Cause,
     Departure,
     Group,
@@ -27,10 +27,10 @@ from ddetect.model import (
     Progress,
     Roster,
     Sample,
-    Signature,
     Snapshot,
     Status,
 )
+from ddetect.model.tables import join, keep_rows
 from tests.unit.correlate.scenes import (
     Row,
     build,
@@ -42,6 +42,7 @@ from tests.unit.correlate.scenes import (
     without_progress,
     without_stack,
 )
+from tests.unit.snapshots import changed
 
 
 def test_unread_recorder_of_the_culprit_lowers_confidence():
@@ -60,15 +61,15 @@ def test_old_process_of_a_rank_is_not_taken_for_the_rank(last):
     """Both live for a while after a restart: the one in the roster speaks, wherever its row is."""
     snapshot = scene(all_reduce=[0, 1], asleep=[2])
     (*earlier, sample) = snapshot.samples
-    old = kept_rows(sample, np.array([False, False, True]))
+    old = keep_rows(sample, np.array([False, False, True]))
     old = replace(old, rank=np.array([1]), pid=np.array([11]))
     parts = [sample, old] if last else [old, sample]
-    looks = (*earlier, join_tables(Sample, parts, sightings=sample.sightings))
+    looks = (*earlier, join(Sample, parts))
 
-    verdict = judge(replace(snapshot, samples=looks))
+    verdict = judge(changed(snapshot, samples=looks))
 
     assert verdict == judge(snapshot)
-    process = Scene(replace(snapshot, samples=looks), default_signatures()).rank_process(1)
+    process = Scene(changed(snapshot, samples=looks), default_signatures()).rank_process(1)
     assert (process.pid, process.doing.kind) == (4010, Kind.COLLECTIVE)
 
 
@@ -121,7 +122,7 @@ def test_leaf_is_not_blamed_while_nobody_knows_where_the_root_is():
     """Leaves wait for the root of a broadcast; that another leaf is late explains nothing."""
     builder = build(4)
     for rank in (2, 3):
-        builder.enters(rank, "broadcast", signature=Signature("broadcast", "[[4]]", "[Float]", root=1))
+        builder.enters(rank, "broadcast", signature=CallSpec("broadcast", "[[4]]", "[Float]", root=1))
     builder.does(0, "loader")
     builder.does(1, "asleep")
 
@@ -149,7 +150,7 @@ def test_known_culprit_without_a_stack_is_named_without_a_cause():
 
 def test_no_recorder_at_all_falls_back_to_stacks():
     """Without any recorder the stacks still tell who is outside, less surely."""
-    snapshot = replace(scene(all_reduce=[0, 1, 3], loader=[2]), progress=Progress(), ops=Ops())
+    snapshot = changed(scene(all_reduce=[0, 1, 3], loader=[2]), progress=Progress(), ops=Ops())
 
     verdict = judge(snapshot)
 
@@ -159,7 +160,7 @@ def test_no_recorder_at_all_falls_back_to_stacks():
 
 def test_everyone_in_a_collective_without_recorders_is_undecided():
     """All stacks in all_reduce and no recorder: mismatch, network or order cannot be told apart."""
-    snapshot = replace(scene(all_reduce=[0, 1, 2]), progress=Progress(), ops=Ops())
+    snapshot = changed(scene(all_reduce=[0, 1, 2]), progress=Progress(), ops=Ops())
 
     verdict = judge(snapshot)
 
@@ -178,11 +179,11 @@ def test_group_that_fell_out_of_the_ring_does_not_accuse():
     builder.enters(0, "all_reduce")
     builder.enters(1, "all_reduce", group=1)
     snapshot = builder.snapshot()
-    keep = ~((snapshot.progress.rank == 1) & (snapshot.progress.group == 0))
-    columns = {name: getattr(snapshot.progress, name)[keep] for name in Progress.__dataclass_fields__}
+    keep = ~((snapshot.comms.progress.rank == 1) & (snapshot.comms.progress.group == 0))
+    columns = {name: getattr(snapshot.comms.progress, name)[keep] for name in Progress.__dataclass_fields__}
     columns["first_kept"] = np.full(keep.sum(), 3000)
 
-    verdict = judge(replace(snapshot, progress=Progress(**columns)))
+    verdict = judge(changed(snapshot, progress=Progress(**columns)))
 
     assert 1 not in verdict.culprit_ranks
 
@@ -263,9 +264,9 @@ def _mismatch(draw: Draw, world: int) -> Stuck:
 
 
 CALLS = [
-    *(Signature("all_reduce", f"[[{size}]]", "[Float]") for size in (8, 9, 10)),
-    Signature("all_reduce", "[[8]]", "[Half]"),
-    Signature("barrier"),
+    *(CallSpec("all_reduce", f"[[{size}]]", "[Float]") for size in (8, 9, 10)),
+    CallSpec("all_reduce", "[[8]]", "[Half]"),
+    CallSpec("barrier"),
 ]
 
 
@@ -275,7 +276,7 @@ def _other_root(draw: Draw, world: int) -> Stuck:
     builder = build(world)
     for rank in range(world):
         root = draw(st.sampled_from(roots))
-        builder.enters(rank, op, signature=Signature(op, "[[8]]", "[Float]", "[[8]]", "[Float]", root=root))
+        builder.enters(rank, op, signature=CallSpec(op, "[[8]]", "[Float]", "[[8]]", "[Float]", root=root))
     return Stuck(builder.snapshot())
 
 
@@ -289,7 +290,7 @@ def _missing_root(draw: Draw, world: int) -> Stuck:
             builder.does(rank, draw(st.sampled_from(KINDS)))
         else:
             builder.enters(
-                rank, op, signature=Signature(op, "[[8]]", "[Float]", "[[8]]", "[Float]", root=root)
+                rank, op, signature=CallSpec(op, "[[8]]", "[Float]", "[[8]]", "[Float]", root=root)
             )
     return Stuck(builder.snapshot(), frozenset(late))
 
@@ -404,4 +405,4 @@ def test_single_sample_gives_the_same_cause(what):
     """The state machine also judges each look by itself."""
     snapshot = scene(all_reduce=[0, 1], **{what: [2]})
 
-    assert judge(replace(snapshot, samples=snapshot.samples[:1])).cause is judge(snapshot).cause
+    assert judge(changed(snapshot, samples=snapshot.samples[:1])).cause is judge(snapshot).cause

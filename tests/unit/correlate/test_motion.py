@@ -23,6 +23,7 @@ from tests.unit.correlate.scenes import (
     sighting,
     thread,
 )
+from tests.unit.snapshots import changed
 
 
 def later(snapshot: Snapshot, rank: int, **changes) -> Snapshot:
@@ -31,7 +32,7 @@ def later(snapshot: Snapshot, rank: int, **changes) -> Snapshot:
     columns = {name: getattr(last, name) for name in Sample.__dataclass_fields__ if name != "sightings"}
     for name, delta in changes.items():
         columns[name] = np.where(last.rank == rank, columns[name] + delta, columns[name])
-    return replace(snapshot, samples=(*snapshot.samples[:-1], Sample(**columns, sightings=last.sightings)))
+    return changed(snapshot, samples=(*snapshot.samples[:-1], Sample(**columns, sightings=last.sightings)))
 
 
 def test_nothing_moved_is_an_empty_string():
@@ -63,7 +64,7 @@ def _with_last_stack(*lines: str) -> Snapshot:
     columns = {name: getattr(last, name) for name in Sample.__dataclass_fields__ if name != "sightings"}
     columns["sighting"] = np.where(last.rank == 1, len(last.sightings), last.sighting)
     look = sighting(thread(*lines, state="R"), state="R")
-    return replace(
+    return changed(
         snapshot, samples=(*snapshot.samples[:-1], Sample(**columns, sightings=(*last.sightings, look)))
     )
 
@@ -80,7 +81,7 @@ def test_one_look_cannot_show_motion():
     """With a single sample nothing is claimed."""
     snapshot = scene(all_reduce=[0], asleep=[1])
 
-    assert not moved(replace(snapshot, samples=snapshot.samples[:1]), (1,))
+    assert not moved(changed(snapshot, samples=snapshot.samples[:1]), (1,))
 
 
 def with_child(look: Sighting, *, workers: tuple[Sighting, ...] = (), bytes_: int = 10_000_000) -> Snapshot:
@@ -91,7 +92,7 @@ def with_child(look: Sighting, *, workers: tuple[Sighting, ...] = (), bytes_: in
     snapshot = builder.snapshot()
     last = snapshot.samples[-1]
     io_bytes = last.io_bytes + bytes_ * (last.role == Role.CHILD)
-    return replace(snapshot, samples=(*snapshot.samples[:-1], replace(last, io_bytes=io_bytes)))
+    return changed(snapshot, samples=(*snapshot.samples[:-1], replace(last, io_bytes=io_bytes)))
 
 
 POOL = thread(
@@ -196,7 +197,7 @@ def between(first: Sighting, last: Sighting) -> Snapshot:
         builder.rows[1] = Row(look)
         builders.append(builder.snapshot())
     before, after = builders
-    return replace(before, samples=(*before.samples[:-1], after.samples[-1]))
+    return changed(before, samples=(*before.samples[:-1], after.samples[-1]))
 
 
 FORWARD = loop("forward /job/model.py:10", "fit /job/train.py:30")

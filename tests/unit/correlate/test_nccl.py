@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ddetect.correlate.judge import judge
 from ddetect.model import Cause, Group, P2PKind, Progress, Snapshot, Status
 from tests.unit.correlate.scenes import Builder, build, in_call
+from tests.unit.snapshots import changed
 
 NCCL = Group("nccl", "0", "default_pg", (0, 1, 2, 3))
 
@@ -26,12 +25,12 @@ def devices(
             if open_from[rank]:
                 builder.enters(rank, "all_reduce", seq=open_from[rank])
     snapshot = builder.snapshot()
-    columns = {name: getattr(snapshot.progress, name) for name in Progress.__dataclass_fields__}
+    columns = {name: getattr(snapshot.comms.progress, name) for name in Progress.__dataclass_fields__}
     columns["enqueued"] = np.array(enqueued)
     columns["oldest_open"] = np.array(open_from)
     columns["completed"] = np.array([o - 1 if o else e for o, e in zip(open_from, enqueued, strict=True)])
     columns["started"] = np.array(started or [0] * 4)
-    return replace(snapshot, progress=Progress(**columns))
+    return changed(snapshot, progress=Progress(**columns))
 
 
 def test_one_rank_not_enqueued_is_the_culprit_though_the_others_show_an_innocent_item():

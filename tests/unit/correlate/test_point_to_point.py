@@ -11,7 +11,7 @@ from ddetect.correlate.judge import judge
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.signatures import default_signatures
 from ddetect.correlate.waits import find_waits
-from ddetect.model import UNKNOWN, Cause, Group, P2PKind, Phase, Proof, Signature, Snapshot, Status
+from ddetect.model import UNKNOWN, CallSpec, Cause, Group, P2PKind, Phase, Proof, Snapshot, Status
 from tests.unit.correlate.scenes import (
     C10D,
     DOINGS,
@@ -27,6 +27,7 @@ from tests.unit.correlate.scenes import (
     without_stack,
 )
 from tests.unit.correlate.test_stacks_only import SLEEPER, bare
+from tests.unit.snapshots import changed
 
 NCCL = Group("nccl", "0", "default_pg", (0, 1, 2))
 RECV, SEND, ANY, BARRIER = P2PKind.RECV, P2PKind.SEND, P2PKind.RECV_ANY, P2PKind.MONITORED_BARRIER
@@ -60,7 +61,7 @@ def pipeline(middle: str = "") -> Builder:
 
 
 def tagged(snapshot: Snapshot, *tags: int) -> Snapshot:
-    return replace(snapshot, p2p=replace(snapshot.p2p, tag=np.array(tags)))
+    return changed(snapshot, p2p=replace(snapshot.comms.p2p, tag=np.array(tags)))
 
 
 def on_nccl(middle: str = "item") -> Snapshot:
@@ -119,10 +120,12 @@ def test_peer_that_the_newest_look_does_not_show_is_not_accused():
     newest = full.samples[-1]
     keep = newest.rank != 1
     columns = {n: getattr(newest, n)[keep] for n in newest.__dataclass_fields__ if n != "sightings"}
-    rows = {n: getattr(full.p2p, n)[full.p2p.rank != 1] for n in full.p2p.__dataclass_fields__}
+    rows = {
+        n: getattr(full.comms.p2p, n)[full.comms.p2p.rank != 1] for n in full.comms.p2p.__dataclass_fields__
+    }
     less = type(newest)(**columns, sightings=newest.sightings)
 
-    verdict = judge(replace(full, samples=(*full.samples[:-1], less), p2p=type(full.p2p)(**rows)))
+    verdict = judge(changed(full, samples=(*full.samples[:-1], less), p2p=type(full.comms.p2p)(**rows)))
 
     assert 1 not in verdict.culprit_ranks
 
@@ -297,7 +300,7 @@ def test_barrier_in_a_group_that_nobody_could_tell_is_no_other_barrier():
 def test_receive_elsewhere_does_not_hide_who_is_missed_in_a_collective():
     """No recorder: two wait in broadcast for the loader, a third for one of the two."""
     looks = {0: DOINGS["loader"].look, 1: in_call("broadcast"), 2: in_call("broadcast"), 3: in_call("recv")}
-    calls = {1: Signature("broadcast", root=0), 2: Signature("broadcast", root=0)}
+    calls = {1: CallSpec("broadcast", root=0), 2: CallSpec("broadcast", root=0)}
 
     verdict = judge(bare(looks, calls, own_group=(1, 2), p2p=[(3, RECV, 1)]))
 
@@ -308,7 +311,7 @@ def test_receive_from_one_of_those_that_wait_is_a_victim():
     """The chain ends at the sleeper, not at those who wait for it."""
     looks = {0: SLEEPER, 1: in_call("all_reduce"), 2: in_call("all_reduce"), 3: in_call("recv")}
 
-    verdict = judge(bare(looks, dict.fromkeys((1, 2), Signature("all_reduce")), p2p=[(3, RECV, 1)]))
+    verdict = judge(bare(looks, dict.fromkeys((1, 2), CallSpec("all_reduce")), p2p=[(3, RECV, 1)]))
 
     assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (0,))
     assert {rank for waiting in verdict.waiting for rank in waiting.ranks} == {1, 2, 3}

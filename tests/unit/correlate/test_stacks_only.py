@@ -12,6 +12,7 @@ from ddetect.correlate.judge import judge, wants_native
 from ddetect.model import (
     UNKNOWN,
     UNSEEN_ERROR,
+    CallSpec,
     Cause,
     Departure,
     Gone,
@@ -23,7 +24,6 @@ from ddetect.model import (
     Progress,
     Proof,
     Role,
-    Signature,
     Snapshot,
     Status,
 )
@@ -42,6 +42,7 @@ from tests.unit.correlate.scenes import (
     thread,
     without_page,
 )
+from tests.unit.snapshots import changed
 
 BACKWARD = (
     f"_engine_run_backward {SITE}/torch/autograd/graph.py:865",
@@ -54,7 +55,7 @@ AT_EXIT = sighting(thread("upload_logs /job/train.py:14", **SLEEPS))
 
 def bare(
     looks: dict[int, object],
-    calls: dict[int, Signature] | None = None,
+    calls: dict[int, CallSpec] | None = None,
     own_group: tuple[int, ...] = (),
     p2p: list[tuple[int, P2PKind, int]] | None = None,
 ) -> Snapshot:
@@ -66,10 +67,10 @@ def bare(
     return builder.snapshot(
         progress=Progress(),
         groups=(Group("", "0", "default_pg"),),
-        signatures=tuple(signatures),
+        calls=tuple(signatures),
         ops=Ops(
             rank=list(calls), group=[UNKNOWN if rank in own_group else 0 for rank in calls],
-            seq=[UNKNOWN] * len(calls), signature=[signatures.index(call) for call in calls.values()],
+            seq=[UNKNOWN] * len(calls), call=[signatures.index(call) for call in calls.values()],
             state=[OpState.ENQUEUED] * len(calls), frame=[UNKNOWN] * len(calls),
         ),
         p2p=OpenP2P(
@@ -82,7 +83,7 @@ def bare(
 def called(ops: dict[int, str], **more: object) -> Snapshot:
     looks = {rank: in_call(op.partition(" ")[0]) for rank, op in ops.items()}
     calls = {
-        rank: Signature(op.partition(" ")[0], root=int(op.partition(" ")[2] or UNKNOWN))
+        rank: CallSpec(op.partition(" ")[0], root=int(op.partition(" ")[2] or UNKNOWN))
         for rank, op in ops.items()
     }
     return bare(looks, calls, **more)  # type: ignore[arg-type]
@@ -141,7 +142,7 @@ def test_rank_that_was_elsewhere_in_one_look_does_not_wait_in_backward():
     once = bare({0: SLEEPER, 1: SLEEPER, 2: SLEEPER}).samples[0]
     later = bare({0: IN_BACKWARD, 1: IN_BACKWARD, 2: SLEEPER})
 
-    verdict = judge(replace(later, samples=(once, *later.samples)))
+    verdict = judge(changed(later, samples=(once, *later.samples)))
 
     assert not verdict.waiting
 
@@ -159,7 +160,7 @@ def test_different_operations_in_the_default_group_name_the_fewer():
 
 def test_backward_against_an_explicit_collective_is_a_mismatch():
     """An `if` around a barrier while the others are in DDP's all-reduce."""
-    snapshot = bare({0: IN_BACKWARD, 1: in_call("barrier"), 2: IN_BACKWARD}, {1: Signature("barrier")})
+    snapshot = bare({0: IN_BACKWARD, 1: in_call("barrier"), 2: IN_BACKWARD}, {1: CallSpec("barrier")})
 
     assert said(snapshot) == (Status.HANG, Cause.COLLECTIVE_MISMATCH, (1,))
 
@@ -180,7 +181,7 @@ def test_same_operation_from_different_lines_names_the_fewer():
     """The others have gone past that line, so what they exchange is not the same; less sure than another operation."""
     other = sighting(thread(*_frames("all_reduce"), "reduce_gradients /job/train.py:18", TRAIN[1], **FUTEX))
     looks = {0: in_call("all_reduce"), 1: other, 2: in_call("all_reduce")}
-    snapshot = bare(looks, dict.fromkeys(looks, Signature("all_reduce")))
+    snapshot = bare(looks, dict.fromkeys(looks, CallSpec("all_reduce")))
 
     assert said(snapshot) == (Status.HANG, Cause.COLLECTIVE_MISMATCH, (1,))
     assert (
@@ -232,13 +233,13 @@ def test_rank_that_is_elsewhere_is_named_whatever_calls_the_others_are_in():
     snapshot = called({0: "all_reduce", 1: "barrier", 2: "all_reduce"})
     samples = bare({0: in_call("all_reduce"), 1: in_call("barrier"), 2: SLEEPER}).samples
 
-    assert said(replace(snapshot, samples=samples))[2] == (2,)
+    assert said(changed(snapshot, samples=samples))[2] == (2,)
 
 
 def test_two_ranks_that_receive_from_each_other_are_a_deadlock():
     """The arguments of recv give the edge; only time proves it."""
     looks = {0: in_call("all_reduce"), 1: in_call("recv"), 2: in_call("recv")}
-    snapshot = bare(looks, {0: Signature("all_reduce")}, p2p=[(1, P2PKind.RECV, 2), (2, P2PKind.RECV, 1)])
+    snapshot = bare(looks, {0: CallSpec("all_reduce")}, p2p=[(1, P2PKind.RECV, 2), (2, P2PKind.RECV, 1)])
 
     assert said(snapshot) == (Status.HANG, Cause.P2P_DEADLOCK, (1, 2))
     assert judge(snapshot).proof is Proof.TIME

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ddetect.correlate.judge import judge
-from ddetect.model import UNKNOWN, Cause, Signature, Snapshot, Status
+from ddetect.model import UNKNOWN, CallSpec, Cause, Snapshot, Status
 from ddetect.wire.file import read_snapshot, write_snapshot
 from tests.unit.correlate.scenes import DOINGS, build, in_call
 from tests.unit.correlate.test_stacks_only import bare
@@ -66,7 +66,7 @@ def test_rank_without_a_process_is_named_when_all_of_two_nodes_are_heard():
 
 def test_ranks_of_other_nodes_are_not_accused_of_a_collective():
     """A group that exists has all its processes, wherever they are."""
-    calls = dict.fromkeys(range(4), Signature("all_reduce"))
+    calls = dict.fromkeys(range(4), CallSpec("all_reduce"))
     snapshot = of_world(bare(dict.fromkeys(range(4), in_call("all_reduce")), calls), 8)
 
     verdict = judge(snapshot)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ddetect.evidence.flight_recorder import Digest, GroupDigest, PointToPoint, RootedCall, digest
-from ddetect.evidence.flight_tables import CollectivesBuilder
+from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.model import UNKNOWN, Frame, Group, OpState, P2PKind
 
 WORLD = Group("gloo", "0", "default_pg", (0, 1, 2, 3))
@@ -134,7 +134,7 @@ def test_group_made_again_under_its_old_name_does_not_inherit_the_old_ones_opera
     group = only(digest(dump(*before, *after), rank=0, groups=[WORLD]))
 
     assert numbers(group) == (20, 0, 19, 20, 1)
-    assert {op.signature.op for op in group.ops} == {"all_reduce"}
+    assert {op.call.op for op in group.ops} == {"all_reduce"}
 
 
 def test_group_made_again_under_another_description_is_told_once() -> None:
@@ -172,8 +172,8 @@ def test_root_and_reduce_op_are_merged_in_from_the_page() -> None:
     first, second = only(digest(dump(*rows), rank=0, groups=[WORLD], calls=calls)).ops
 
     assert (
-        (first.signature.op, first.signature.root),
-        (second.signature.op, second.signature.reduce_op),
+        (first.call.op, first.call.root),
+        (second.call.op, second.call.reduce_op),
     ) == (("broadcast", 3), ("all_reduce", "MAX"))
 
 
@@ -183,7 +183,7 @@ def test_call_of_another_operation_is_not_merged() -> None:
 
     (op,) = only(digest(dump(entry(0, "gloo:all_gather", 7)), rank=0, groups=[WORLD], calls=calls)).ops
 
-    assert op.signature.root == UNKNOWN
+    assert op.call.root == UNKNOWN
 
 
 def test_coalesced_operation_is_as_far_as_its_closing_entry() -> None:
@@ -197,7 +197,7 @@ def test_coalesced_operation_is_as_far_as_its_closing_entry() -> None:
     group = only(digest(dump(*rows), rank=0, groups=[NCCL]))
 
     assert numbers(group) == (1, 1, 1, 0, 1)
-    assert (group.ops[0].signature.op, group.ops[0].signature.in_sizes) == (
+    assert (group.ops[0].call.op, group.ops[0].call.in_sizes) == (
         "_all_gather_base",
         "[[[4, 4]], [[8]]]",
     )
@@ -297,8 +297,8 @@ def test_long_sizes_are_cut_and_still_differ() -> None:
     ours = only(digest(dump(entry(0, "gloo:all_reduce", 1, input_sizes=[*sizes, [1]])), rank=0)).ops[0]
     theirs = only(digest(dump(entry(0, "gloo:all_reduce", 1, input_sizes=[*sizes, [2]])), rank=0)).ops[0]
 
-    assert ours.signature != theirs.signature
-    assert len(ours.signature.in_sizes) < 1100
+    assert ours.call != theirs.call
+    assert len(ours.call.in_sizes) < 1100
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_nothing_below_completed_is_ever_open(retired: list[bool]) -> None:
 
 def test_ranks_share_groups_and_signatures_in_the_tables() -> None:
     """What two ranks agree on is sent once; rows point to it."""
-    builder = CollectivesBuilder()
+    builder = CommsBuilder()
     for rank in (0, 1):
         builder.add_digest(digest(dump(entry(0, "gloo:all_reduce", 1)), rank=rank, groups=[WORLD]))
     builder.add_p2p(1, P2PKind.SEND, 0, 7, WORLD, True, 1.5)
@@ -333,8 +333,8 @@ def test_ranks_share_groups_and_signatures_in_the_tables() -> None:
 
     assert (
         len(told.groups),
-        len(told.signatures),
+        len(told.calls),
         told.progress.rank.tolist(),
-        told.ops.signature.tolist(),
+        told.ops.call.tolist(),
     ) == (1, 1, [0, 1], [0, 0])
     assert (told.p2p.group.tolist(), told.p2p.waiting.tolist()) == ([0, UNKNOWN], [1, 0])

@@ -1,0 +1,118 @@
+"""The vocabulary: what is seen of a job, and what is said about it.
+
+Rooms: tables (what a table is), members (who is judged), sightings (what a process looks like), comms (what members do
+with each other), snapshot (all a judgement may look at), verdict (what is said). Everything is imported from here.
+Never here: I/O, protobuf, dictionaries that travel, rules.
+"""
+
+from ddetect.model.comms import (
+    CallSpec,
+    Comms,
+    Group,
+    OpenP2P,
+    Ops,
+    OpState,
+    P2PKind,
+    Progress,
+)
+from ddetect.model.members import (
+    Beats,
+    Phase,
+    Rank,
+    Role,
+    Roster,
+    Unread,
+)
+from ddetect.model.sightings import (
+    DEVICE_LIBRARY,
+    UNSEEN_ERROR,
+    Departure,
+    Frame,
+    Gone,
+    Raised,
+    Sample,
+    Sighting,
+    Thread,
+)
+from ddetect.model.snapshot import (
+    Limit,
+    Look,
+    Settings,
+    Snapshot,
+)
+from ddetect.model.tables import (
+    UNKNOWN,
+    Bools,
+    Floats,
+    Ints,
+    Table,
+    lane_of,
+    member_keys,
+    rank_of,
+    ranks_of,
+)
+from ddetect.model.verdict import (
+    Cause,
+    Closed,
+    Culprit,
+    Incident,
+    Judgement,
+    Process,
+    Proof,
+    Stage,
+    Status,
+    Verdict,
+    Waiting,
+    Where,
+)
+
+__all__ = [
+    "Beats",
+    "Bools",
+    "CallSpec",
+    "Cause",
+    "Closed",
+    "Comms",
+    "Culprit",
+    "DEVICE_LIBRARY",
+    "Departure",
+    "Floats",
+    "Frame",
+    "Gone",
+    "Group",
+    "Incident",
+    "Ints",
+    "Judgement",
+    "Limit",
+    "Look",
+    "OpState",
+    "OpenP2P",
+    "Ops",
+    "P2PKind",
+    "Phase",
+    "Process",
+    "Progress",
+    "Proof",
+    "Raised",
+    "Rank",
+    "Role",
+    "Roster",
+    "Sample",
+    "Settings",
+    "Sighting",
+    "Snapshot",
+    "Stage",
+    "Status",
+    "Table",
+    "Thread",
+    "UNKNOWN",
+    "UNSEEN_ERROR",
+    "Unread",
+    "Verdict",
+    "Waiting",
+    "Where",
+    "lane_of",
+    "member_keys",
+    "rank_of",
+    "ranks_of",
+]

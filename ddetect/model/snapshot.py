@@ -1,0 +1,83 @@
+"""Everything that a judgement may look at. Enters: nothing. Leaves: `Look`, one instant; `Snapshot`, all there is.
+
+Never here: judging; what is said about it (verdict.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ddetect.model.comms import Comms
+from ddetect.model.members import Beats, Phase, Roster, Unread
+from ddetect.model.sightings import Gone, Sample
+from ddetect.model.tables import UNKNOWN, part, values
+from ddetect.model.verdict import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A learned gap: how long this phase has lasted at its longest while the job was well."""
+
+    phase: Phase
+    longest_s: float
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user may change about judging. Travels in the snapshot, so a replay judges alike."""
+
+    patience_s: float = 60.0
+    floor_s: float = 2.0
+    startup_s: float = 30.0  # before the first step: suspicion after this long without motion
+    samples: int = 3
+    sample_gap_s: float = 0.35
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """One node, or all nodes, at one instant: processes, what they do with each other, and what stayed unread."""
+
+    sample: Sample = part(Sample)
+    comms: Comms = part(Comms)
+    unread: tuple[Unread, ...] = values(Unread)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Everything a judgement may look at. Written to disk and read again it gives the same verdict."""
+
+    job: str = ""
+    attempt: int = 0
+    world_size: int = UNKNOWN  # ranks; a rank may be several members
+    framework: str = "torch"
+    taken_at_unix_ns: int = 0
+    stalled_for_s: float = 0.0
+    stage: Stage = Stage.SUSPECTED  # of its incident, when it was written
+    roster: Roster = part(Roster)
+    beats: Beats = part(Beats)
+    looks: tuple[Look, ...] = ()  # oldest first
+    gone: tuple[Gone, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+
+    @cached_property
+    def newest(self) -> Look:
+        """The newest look; an empty one where none was taken."""
+        return self.looks[-1] if self.looks else Look()
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The processes, look by look."""
+        return tuple(look.sample for look in self.looks)
+
+    @property
+    def comms(self) -> Comms:
+        """What members do with each other, as the newest look shows it."""
+        return self.newest.comms
+
+    @property
+    def unread(self) -> tuple[Unread, ...]:
+        """What the newest look could not read."""
+        return self.newest.unread
