@@ -15,7 +15,10 @@ from ddetect_probe import page as layout
 
 from ddetect.agent.census import Departed
 from ddetect.agent.members import Member
+from ddetect.code_homes import CodeHomes
+from ddetect.correlate.where import whose_of
 from ddetect.evidence.flight_recorder import RootedCall
+from ddetect.frameworks import named_packages
 from ddetect.model import UNSEEN_ERROR, Departure, Frame, Gone, Group, Phase, Raised, Role
 from ddetect.rankset import parse_ranks
 
@@ -27,6 +30,7 @@ _COUNTED = (
     layout.S_PG_NS,
     layout.S_CREATED_NS,
 )
+_UNKNOWN_HOMES = CodeHomes()
 _PHASES = frozenset(int(phase) for phase in Phase)
 
 
@@ -112,18 +116,18 @@ def fault_signal_of(member: Member) -> int:
     return 0 if member.page is None else member.page.header()[layout.S_FAULT_SIGNAL]
 
 
-def raised_in(member: Member) -> Raised | None:
+def raised_in(member: Member, homes: CodeHomes = _UNKNOWN_HOMES) -> Raised | None:
     """The exception that nobody caught in this living process, if there was one."""
-    exception, where = _last_exception(member)
+    exception, where = _last_exception(member, homes)
     if member.page is None or not exception:
         return None
     return Raised(exception, where, fatal=member.page.header()[layout.S_EXIT] == layout.RAISED)
 
 
-def gone_from(departed: Departed, now_ns: int) -> Gone:
+def gone_from(departed: Departed, now_ns: int, homes: CodeHomes = _UNKNOWN_HOMES) -> Gone:
     """The last words of a process."""
     member, status = departed.member, departed.status
-    exception, where = _last_exception(member)
+    exception, where = _last_exception(member, homes)
     how = _how(member, exception)
     if status is not None and how is not Departure.RAISED:  # the kernel knows better than a missing word
         how = Departure.EXITED if status == 0 else Departure.VANISHED
@@ -160,15 +164,24 @@ def _how(member: Member, exception: str) -> Departure:
     return Departure.EXITED if member.role is Role.LOADER_WORKER and idle else Departure.VANISHED
 
 
-def _last_exception(member: Member) -> tuple[str, Frame | None]:
+def _last_exception(member: Member, homes: CodeHomes = _UNKNOWN_HOMES) -> tuple[str, Frame | None]:
     told = member.page.exception() if member.page is not None else None
     if not told:
         return "", None
     message = str(told.get("message", ""))
     text = f"{told.get('type', 'Exception')}: {message}" if message else str(told.get("type", "Exception"))
-    file = str(told.get("file") or "")
-    line = told.get("line")
-    where = (
-        Frame(str(told.get("function") or ""), file, line if isinstance(line, int) else 0) if file else None
-    )
-    return text, where
+    guess = _frame((told.get("function"), told.get("file"), told.get("line")))
+    frames = told.get("frames")
+    candidates = [_frame(frame) for frame in frames] if isinstance(frames, list) else []
+    known = [frame for frame in candidates if frame is not None]
+    whose = whose_of(homes, named_packages())
+    # Where every one is a framework's, the probe's own guess: the innermost tells who raised.
+    return text, whose.line([*known, *([guess] if guess is not None else [])]) or guess
+
+
+def _frame(told: object) -> Frame | None:
+    """A frame as the probe writes it: function, file, line."""
+    if not isinstance(told, list | tuple) or len(told) != 3 or not told[1]:
+        return None
+    function, file, line = told
+    return Frame(str(function or ""), str(file), line if isinstance(line, int) else 0)

@@ -49,6 +49,7 @@ _PATIENCE_S, _NATIVE_PATIENCE_S = 3.0, 6.0
 DEFAULT_GROUP = Group("", "0", "default_pg")
 _ANONYMOUS = re.compile(r"^(pipe:|socket:)\[\d+\]$")
 _PID = re.compile(r"\bpid \d+\b")
+_WORKER_FILES = ("data/_utils/worker.py", "stateful_dataloader/worker.py")  # torch's loader, torchdata's
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +204,9 @@ def _sample(members: list[Member], looked: list[Looked], busy: dict[int, float])
 
 def _role(member: Member, sighting: Sighting) -> Role:
     """A child without a page is a loader worker when its stack says so."""
-    main = sighting.main
-    if member.role is Role.CHILD and main is not None:
-        loop = (f for f in main.stack if f.function == "_worker_loop" and f.file.endswith("_utils/worker.py"))
-        if next(loop, None) is not None:
-            return Role.LOADER_WORKER
-    return member.role
+    stack = sighting.main.stack if member.role is Role.CHILD and sighting.main is not None else ()
+    loops = any(frame.function == "_worker_loop" and frame.file.endswith(_WORKER_FILES) for frame in stack)
+    return Role.LOADER_WORKER if loops else member.role
 
 
 def _comms(ranks: list[Member], flights: dict[tuple[int, int], Flight], looked: list[Looked]) -> Comms:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 
+from ddetect.code_homes import CodeHomes, Owner
 from ddetect.correlate.doing import Doing
 from ddetect.correlate.telling import most_telling
-from ddetect.correlate.where import innermost_user, is_probe, is_user
+from ddetect.correlate.where import Whose, is_probe, whose_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.frameworks.patterns import FramePattern, StackPattern
@@ -102,17 +103,22 @@ def _plain_stack(thread: Thread, role: Role, framework: Framework) -> tuple[Fram
 
 
 def classify_thread(
-    thread: Thread, framework: Framework, *, process_state: str = "", role: Role = Role.RANK
+    thread: Thread,
+    framework: Framework,
+    *,
+    process_state: str = "",
+    role: Role = Role.RANK,
+    whose: Whose | None = None,
 ) -> Doing:
-    """Say what one thread does."""
+    """Say what one thread does. Without `whose`, paths alone tell which lines are the user's."""
+    whose = whose or whose_of(CodeHomes(), framework.patterns.packages)
     stack = _plain_stack(thread, role, framework)
     posture = posture_of(thread, process_state)
     if not stack and not thread.native:
         return Doing(Kind.UNREAD, posture, thread=thread)
-    above_user = next(
-        (n for n, frame in enumerate(stack) if is_user(frame, framework.patterns.packages)), len(stack)
-    )
-    user = innermost_user(stack, framework.patterns.packages)
+    above_user = whose.line_at(stack)
+    user = stack[above_user] if above_user < len(stack) else None
+    library = user is not None and whose.owner(user) is Owner.LIBRARY
     lock, syncs = None, False
     if thread.native:
         lock = any(_NATIVE_LOCK.search(symbol) for symbol in thread.native)
@@ -121,26 +127,33 @@ def classify_thread(
         frame = _match(rule, stack, above_user)
         if frame is not None and not (syncs and rule.kind in _MAY_SYNC):
             op = frame.function if rule.op == "$function" else rule.op
-            return Doing(rule.kind, posture, op, user, thread, lock)
+            return Doing(rule.kind, posture, op, user, thread, lock, library)
     if thread.native and any(framework.native_call.search(symbol) for symbol in thread.native) and not lock:
-        return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock)
+        return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock, library)
     if syncs:
-        return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock)
-    return Doing(Kind.USER, posture, "", user, thread, lock)
+        return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock, library)
+    return Doing(Kind.USER, posture, "", user, thread, lock, library)
 
 
-def classify(sighting: Sighting, framework: Framework, role: Role = Role.RANK, lane: int = 0) -> Doing:
+def classify(
+    sighting: Sighting,
+    framework: Framework,
+    role: Role = Role.RANK,
+    lane: int = 0,
+    whose: Whose | None = None,
+) -> Doing:
     """Say what a process, or one lane of it, does: what the thread does that speaks for it."""
     own = next((thread for thread in sighting.threads if thread.lane == lane), None)
     if own is None and role is Role.RANK and len(sighting.threads) > 1:
-        doings = [
-            classify_thread(thread, framework, process_state=sighting.state, role=role)
-            for thread in sighting.threads
-        ]
-        return most_telling(doings)
+        return most_telling(
+            [
+                classify_thread(one, framework, process_state=sighting.state, role=role, whose=whose)
+                for one in sighting.threads
+            ]
+        )
     thread = own or sighting.main
     if thread is None:
         state = sighting.state
         posture = {"D": Posture.DISK, "T": Posture.STOPPED, "t": Posture.STOPPED}.get(state, Posture.UNKNOWN)
         return Doing(Kind.UNREAD, posture)
-    return classify_thread(thread, framework, process_state=sighting.state, role=role)
+    return classify_thread(thread, framework, process_state=sighting.state, role=role, whose=whose)

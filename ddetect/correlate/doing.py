@@ -15,9 +15,10 @@ class Doing:
     kind: Kind
     posture: Posture = Posture.UNKNOWN
     op: str = ""  # of a collective, p2p or rendezvous
-    frame: Frame | None = None  # innermost frame of the user
+    frame: Frame | None = None  # innermost frame of the user; where none is, of a plain library
     thread: Thread | None = None
     lock: bool | None = None  # native stack: True a Python lock, False something else, None not asked
+    library: bool = False  # the frame is a library's
 
     @property
     def waits_on_user_line(self) -> bool:

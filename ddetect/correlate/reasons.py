@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from ddetect.correlate.classify import classify_thread
 from ddetect.correlate.scene import Scene, Seen
-from ddetect.correlate.where import format_stack, format_where, innermost_user, where_of
+from ddetect.correlate.where import format_stack, format_where, where_of
 from ddetect.frameworks.kinds import Kind, Posture
-from ddetect.model import UNKNOWN, Cause, Culprit, Frame, Phase, Process, Proof, Role, Thread, Where
+from ddetect.model import UNKNOWN, Cause, Culprit, Phase, Process, Proof, Role, Thread, Where
 
 TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
@@ -84,8 +84,8 @@ _VAGUE = frozenset({Kind.UNREAD, Kind.USER, Kind.LOCK, Kind.SUBPROCESS})
 # ---------------------------------------------------------------- words
 
 
-def _place(frame: Frame | None) -> str:
-    return f" in {format_where(where_of(frame))}" if frame is not None else ""
+def _place(where: Where | None) -> str:
+    return f" in {format_where(where)}" if where is not None else ""
 
 
 def _target(seen: Seen) -> str:
@@ -135,13 +135,11 @@ def sight_lines(seen: Seen) -> tuple[str, ...]:
 
 def _reason(
     seen: Seen, cause: Cause | None, doing: str, *, proof: Proof = Proof.TIME, clear: bool = True,
-    frame: Frame | None = None, more: tuple[str, ...] = (),
+    where: Where | None = None, more: tuple[str, ...] = (),
 ) -> Reason:  # fmt: skip
-    frame = frame or seen.doing.frame
+    where = where or where_of(seen.doing.frame, library=seen.doing.library)
     process = Process("loader_worker", seen.index, seen.pid) if seen.role is Role.LOADER_WORKER else None
-    return Reason(
-        cause, doing + _place(frame), proof, clear, where_of(frame), process, sight_lines(seen) + more
-    )
+    return Reason(cause, doing + _place(where), proof, clear, where, process, sight_lines(seen) + more)
 
 
 # ---------------------------------------------------------------- cases
@@ -161,11 +159,11 @@ def _gil(seen: Seen, scene: Scene) -> Reason | None:
     unpaged = seen.tick_age_s == float("inf") and not owner.active and len(scene.snapshot.samples) > 1
     if not silent and not (unpaged and _owns_in_every_look(scene, seen, owner)):
         return None
-    frame = innermost_user(owner.stack, scene.framework.patterns.packages)
+    where = scene.whose.where(scene.whose.line(owner.stack))
     more: tuple[str, ...] = (f"thread {owner.name!r} owns the GIL: {format_stack(owner.stack)}",)
     if silent:
         more += (f"no other Python thread of this process has run for {seen.tick_age_s:.1f} s",)
-    return _reason(seen, Cause.GIL_HELD, "holds the GIL", frame=frame, more=more, clear=silent)
+    return _reason(seen, Cause.GIL_HELD, "holds the GIL", where=where, more=more, clear=silent)
 
 
 def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
@@ -186,11 +184,12 @@ def _leaving(scene: Scene, seen: Seen, phase: Phase | None) -> Reason:
         overdue = scene.phase_age_s[scene.position(seen.rank)] >= EXIT_TAKES_S
         stuck = overdue and "R" not in seen.states  # on an overloaded machine it still works on its end
         reason = _reason(seen, Cause.PYTHON_EXCEPTION, "", proof=Proof.STRUCTURAL if stuck else Proof.TIME)
-        said = raised.exception.splitlines()[0][:200] + _place(raised.where)
+        raised_at = scene.whose.where(raised.where)
+        said = raised.exception.splitlines()[0][:200] + _place(raised_at)
         return replace(
             reason,
             doing=f"raised {said} and does not get out of its process",
-            where=where_of(raised.where) or reason.where,
+            where=raised_at or reason.where,
         )
     doing = "has left its process group" if phase is Phase.LEAVING else "is on its way out"
     # Without a page nobody tells what it raised before it left.
@@ -264,9 +263,12 @@ def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
         if thread is not seen.doing.thread and any(
             scene.framework.hands_over.search(frame.file) for frame in thread.stack
         ):
-            doing = classify_thread(thread, scene.framework, process_state=seen.sighting.state)
+            doing = classify_thread(
+                thread, scene.framework, process_state=seen.sighting.state, whose=scene.whose
+            )
             if doing.kind is Kind.FETCH:
-                return replace(seen, doing=replace(doing, frame=doing.frame or seen.doing.frame))
+                told = doing if doing.frame is not None else seen.doing
+                return replace(seen, doing=replace(doing, frame=told.frame, library=told.library))
     return None
 
 
@@ -335,7 +337,10 @@ def _by_kind(scene: Scene, seen: Seen) -> Reason:
 
 def _locked(seen: Seen, *, clear: bool) -> Reason:
     raised = seen.sighting.raised
-    died = [f"a thread of it died of {raised.exception}{_place(raised.where)}"] if raised is not None else []
+    died = []
+    if raised is not None:
+        place = _place(where_of(raised.where, library=False))
+        died = [f"a thread of it died of {raised.exception}{place}"]
     others = died + [
         f"other thread {thread.name!r}: {format_stack(thread.stack)}"
         for thread in seen.sighting.threads
@@ -348,4 +353,4 @@ def _locked(seen: Seen, *, clear: bool) -> Reason:
 
 def user_line(scene: Scene, rank: int) -> Where | None:
     """The rank's own line, whatever it does there."""
-    return where_of(scene.rank_process(rank).doing.frame)
+    return scene.whose.where(scene.rank_process(rank).doing.frame)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ddetect.correlate.classify import classify
 from ddetect.correlate.collectives import Standing, distinct, standings
 from ddetect.correlate.doing import UNREAD, Doing
-from ddetect.correlate.where import Path, functions
+from ddetect.correlate.where import Path, functions, homes_of, whose_of
 from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
 from ddetect.frameworks.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
 from ddetect.model import (
@@ -78,6 +78,7 @@ class Scene:
     def __init__(self, snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> None:
         self.snapshot = snapshot
         self.framework = framework_of(snapshot, frameworks)
+        self.whose = whose_of(homes_of(snapshot), self.framework.patterns.packages)
         self._doings: dict[tuple[int, Role, int], tuple[Sighting, Doing]] = {}
         roster, beats = snapshot.roster, snapshot.beats
         parts = [roster.member, snapshot.comms.progress.member, snapshot.comms.p2p.member]
@@ -187,7 +188,7 @@ class Scene:
         """What a process, or one lane of it, does, by one look at it. Found out once per sighting."""
         known = self._doings.get((id(sighting), role, lane))
         if known is None:  # the sighting is kept, so that its id stays its own
-            doing = classify(sighting, self.framework, role, lane)
+            doing = classify(sighting, self.framework, role, lane, self.whose)
             known = self._doings[id(sighting), role, lane] = (sighting, doing)
         return known[1]
 

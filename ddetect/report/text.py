@@ -79,6 +79,8 @@ def _standstill(incident: Incident) -> str:
 def _culprit(culprit: Culprit) -> str:
     where, process = culprit.where, culprit.process
     line = f"{clean(where.file)}:{where.line} in {clean(where.function)}" if where else "no line of user code"
+    if where is not None and where.library:
+        line += " (a library's line)"
     who = [f"rank {culprit.rank}"]
     if culprit.lane is not None:
         who.append(f"lane {culprit.lane}")

@@ -91,7 +91,7 @@ def _parent_of(pid: int) -> int:
 
 
 def _begin(folder: str) -> None:
-    from ddetect_probe import beat, endings, faulthandler_, group_hooks, server, torch_
+    from ddetect_probe import beat, endings, faulthandler_, group_hooks, homes, server, torch_
 
     number = group_hooks.from_environment
     rank = number("RANK")
@@ -114,7 +114,7 @@ def _begin(folder: str) -> None:
     state.follow_forks()
     endings.watch_endings()
     faulthandler_.register()
-    beat.each_tick.append(faulthandler_.withdraw_if_replaced)
+    beat.each_tick += [faulthandler_.withdraw_if_replaced, homes.tell]
     torch_.install()
     group_hooks.on_becoming_rank.extend((beat.start, server.open_server))
     if role == page.ROLE_RANK:

@@ -29,7 +29,7 @@ from ddetect.correlate.rules.death_words import death_lines, first_line, signal_
 from ddetect.correlate.rules.on_purpose import ended_on_purpose
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import format_where, where_of
+from ddetect.correlate.where import format_where
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
     UNSEEN_ERROR,
@@ -202,7 +202,7 @@ def _workers_died(scene: Scene, dead: list[tuple[int, Gone]]) -> Finding:
         told = scene.gone_ranks.get(rank)
         if told is not None and told.exception:
             evidence.append(f"rank {rank} raised because of it: {told.exception}")
-        where = where_of(gone.where or _last_frame(scene, gone.pid, Role.LOADER_WORKER))
+        where = scene.whose.where(gone.where or _last_frame(scene, gone.pid, Role.LOADER_WORKER))
         culprits.append(
             Culprit(
                 rank, host=scene.host(rank), pid=scene.pid(rank),
@@ -224,7 +224,7 @@ def rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
     raised = one.how is Departure.RAISED
     culprits = []
     for gone in first:
-        where = where_of(gone.where or (None if raised else _last_frame(scene, gone.pid, Role.RANK)))
+        where = scene.whose.where(gone.where or (None if raised else _last_frame(scene, gone.pid, Role.RANK)))
         doing = f"raised {gone.exception}" if raised else "was killed"
         culprits.append(
             Culprit(gone.rank, host=scene.host(gone.rank), pid=gone.pid, where=where, doing=doing)
@@ -302,7 +302,7 @@ def _raised_and_lives(scene: Scene, faults: Mapping[int, Raised], deaths: list[G
     """What these ranks raised ends them, and the others died of it before they were gone: as sure as a death."""
     culprits = tuple(
         Culprit(
-            rank, host=scene.host(rank), pid=scene.pid(rank), where=where_of(raised.where),
+            rank, host=scene.host(rank), pid=scene.pid(rank), where=scene.whose.where(raised.where),
             doing=f"raised {raised.exception}",
         )
         for rank, raised in sorted(faults.items())

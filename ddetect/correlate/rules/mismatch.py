@@ -18,7 +18,7 @@ from ddetect.correlate.reasons import user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import format_where, where_of
+from ddetect.correlate.where import format_where
 from ddetect.frameworks.framework import Agreement, Framework
 from ddetect.model import UNKNOWN, CallSpec, Cause, Culprit, Group, Proof, Status, Where
 
@@ -157,7 +157,7 @@ def _differs(name: str, sides: list[Side]) -> bool:
 def _where(scene: Scene, call: Callers, rank: int, still: set[int]) -> Where | None:
     """The line of the call: the recorder's, or that of a rank which is still in it. Who left is elsewhere by now."""
     if call.frame != UNKNOWN:
-        return where_of(scene.snapshot.comms.frames[call.frame])
+        return scene.whose.where(scene.snapshot.comms.frames[call.frame])
     return user_line(scene, rank) if rank in still else None
 
 

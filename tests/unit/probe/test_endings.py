@@ -52,6 +52,55 @@ def test_uncaught_exception_is_in_the_page_and_printed_as_ever(job: Job, fake_to
     assert seen.header()[page.S_EXIT] == page.RAISED
 
 
+THROUGH_PACKAGES = """
+import torch, inner, outer
+
+def load():
+    outer.call(parse)
+
+def parse():
+    inner.parse()
+
+load()
+"""
+OUTER = "def call(do):\n    again(do)\ndef again(do):\n    do()\n"
+INNER = "import json\ndef parse():\n    json.loads('{')\n"
+
+
+def test_exception_is_noted_with_the_innermost_frame_of_each_package(job: Job, fake_torch: str) -> None:
+    """Whose they are is not known in the rank; its own guess is what lies outside of site-packages."""
+    outer = job.write("lib/site-packages/outer/__init__.py", OUTER)
+    inner = job.write("lib/site-packages/inner.py", INNER)
+    program = job.write("train.py", THROUGH_PACKAGES)
+
+    job.finish(program, path=f"{fake_torch}:{inner.parent}", RANK="0")
+
+    (seen,) = job.pages()
+    told = seen.exception() or {}
+    assert (told["function"], told["file"], told["line"]) == ("parse", str(program), 8)
+    assert told["frames"] == [["parse", str(inner), 3], ["parse", str(program), 8], ["again", str(outer), 4]]
+
+
+def test_exception_through_many_packages_stays_readable(job: Job, fake_torch: str) -> None:
+    """Where the page has no room for all frames there are fewer, and never half a text."""
+    folder = job.folder / ("deep" * 30) / "site-packages"
+    for number in range(12):
+        inner = f"import p{number + 1}\ndef call():\n    p{number + 1}.call()\n"
+        job.write(
+            str(folder / f"p{number}.py"),
+            inner if number < 11 else "def call():\n    raise OSError('\\\\' * 900)\n",
+        )
+    program = job.write("train.py", "import torch, p0\np0.call()\n")
+
+    job.finish(program, path=f"{fake_torch}:{folder}", RANK="0")
+
+    (seen,) = job.pages()
+    told = seen.exception() or {}
+    assert (told["type"], told["file"]) == ("OSError", str(program))
+    assert 0 < len(told["frames"]) < 8
+    assert told["frames"][0][1] == str(folder / "p11.py")[-200:]
+
+
 def test_exception_in_a_thread_is_kept_but_is_no_exit(job: Job, fake_torch: str) -> None:
     """The process lives on after a thread's exception, and the page says both."""
     program = job.write(
