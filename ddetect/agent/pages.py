@@ -15,11 +15,11 @@ from ddetect_probe import page as layout
 
 from ddetect.agent.census import Departed
 from ddetect.agent.members import Member
-from ddetect.code_homes import CodeHomes
 from ddetect.correlate.where import whose_of
 from ddetect.evidence.flight_recorder import RootedCall
 from ddetect.frameworks import named_packages
 from ddetect.model import UNSEEN_ERROR, Departure, Frame, Gone, Group, Phase, Raised, Role
+from ddetect.model.homes import CodeHomes
 from ddetect.rankset import parse_ranks
 
 _COUNTED = (

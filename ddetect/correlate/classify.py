@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-from ddetect.code_homes import CodeHomes, Owner
 from ddetect.correlate.doing import Doing
 from ddetect.correlate.telling import most_telling
 from ddetect.correlate.where import Whose, is_probe, whose_of
@@ -15,6 +14,7 @@ from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.frameworks.patterns import FramePattern, StackPattern
 from ddetect.model import DEVICE_LIBRARY, Frame, Role, Sighting, Thread
+from ddetect.model.homes import CodeHomes, Owner
 
 _ALWAYS_FILE_CALLS = frozenset({"flock", "fsync", "fdatasync", "sync", "syncfs", "openat", "open", "creat"})
 _FILE_CALLS = re.compile(

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ddetect.code_homes import CodeHomes
 from ddetect.correlate.classify import classify, classify_thread
 from ddetect.correlate.doing import Doing
-from ddetect.correlate.where import Path, Whose, functions, homes_of, whose_of
+from ddetect.correlate.where import Path, Whose, functions, whose_of
 from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import COMMUNICATING, Kind, Posture
 from ddetect.model import Ints, Role, Sample, Sighting, Snapshot, Thread
+from ddetect.model.homes import CodeHomes
 from ddetect.rankset import format_ranks
 
 IO_NOISE_BYTES = 65536
@@ -77,7 +77,7 @@ def moved(snapshot: Snapshot, ranks: Iterable[int], frameworks: Registry = FRAME
     framework = framework_of(snapshot, frameworks)
     certain: list[str] = []
     weak: list[str] = []
-    homes = homes_of(snapshot)
+    homes = snapshot.homes
     for before, after in zip(snapshot.samples, snapshot.samples[1:], strict=False):
         for what, movers in changes(before, after, wanted, framework, homes=homes).items():
             (weak if what in WEAK else certain).append(f"{what} on {_ranks(movers)}")

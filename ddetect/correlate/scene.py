@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ddetect.correlate.classify import classify
 from ddetect.correlate.collectives import Standing, distinct, standings
 from ddetect.correlate.doing import UNREAD, Doing
-from ddetect.correlate.where import Path, functions, homes_of, whose_of
+from ddetect.correlate.where import Path, functions, whose_of
 from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
 from ddetect.frameworks.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
 from ddetect.model import (
@@ -78,7 +78,7 @@ class Scene:
     def __init__(self, snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> None:
         self.snapshot = snapshot
         self.framework = framework_of(snapshot, frameworks)
-        self.whose = whose_of(homes_of(snapshot), self.framework.patterns.packages)
+        self.whose = whose_of(snapshot.homes, self.framework.patterns.packages)
         self._doings: dict[tuple[int, Role, int], tuple[Sighting, Doing]] = {}
         roster, beats = snapshot.roster, snapshot.beats
         parts = [roster.member, snapshot.comms.progress.member, snapshot.comms.p2p.member]

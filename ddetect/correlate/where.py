@@ -1,8 +1,8 @@
 """Which line is the user's. A stack enters, a frame leaves. Never here: what the thread does (classify.py).
 
 The user's are files outside site-packages and the standard library, editable installs, and the distribution that holds
-`__main__` (code_homes.py decides). Where a stack has none of them, the innermost frame of no named framework is shown,
-marked as a library's. One Whose per scene is asked by everybody: what the job's interpreter told reaches all alike.
+`__main__` (ddetect.model.homes decides). Where a stack has none of them, the innermost frame of no named framework is
+shown, marked as a library's. One Whose per scene is asked by everybody: what the job's interpreter told reaches all.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from posixpath import basename
 
-from ddetect.code_homes import CodeHomes, Owner, is_probe_file, whose
-from ddetect.model import Frame, Snapshot, Where
+from ddetect.model import Frame, Where
+from ddetect.model.homes import CodeHomes, Owner, is_probe_file, whose
 
 Path = tuple[tuple[str, str], ...]
 
@@ -68,12 +68,6 @@ class Whose:
 def whose_of(homes: CodeHomes, frameworks: frozenset[str]) -> Whose:
     """The same one for the same job: looks are compared often, and a job has few files."""
     return Whose(homes, frameworks)
-
-
-def homes_of(snapshot: Snapshot) -> CodeHomes:
-    """What the job's interpreters told; empty in a snapshot that is older than the question."""
-    homes = getattr(snapshot, "homes", None)
-    return homes if isinstance(homes, CodeHomes) else CodeHomes()
 
 
 def is_probe(frame: Frame) -> bool:

@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ddetect.code_homes import CodeHomes, Owner, whose
 from ddetect.model import UNKNOWN, CallSpec, Frame, Group, OpState, P2PKind
+from ddetect.model.homes import CodeHomes, Owner, whose
 
 NEWEST = 32
 """Operations kept of each group, beside the open ones."""

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename, dirname, isabs, join, normpath
 
-from ddetect.code_homes import CodeHomes, Owner, join_homes, whose
 from ddetect.host.distributions import code_of_main, editable_code
 from ddetect.host.proc import read_cmdline, read_environ, read_stat
+from ddetect.model.homes import CodeHomes, Owner, join_homes, whose
 
 _SITE = re.compile(r"^(/.*?/(?:site|dist)-packages)/")
 _VERSION = re.compile(r"^python3(\.\d+t?)?$")

@@ -10,8 +10,8 @@ import pytest
 from ddetect.agent.members import Member
 from ddetect.agent.pages import raised_in
 from ddetect.agent.sample import _role
-from ddetect.code_homes import CodeHomes
 from ddetect.model import Frame, Role, Sighting, Thread
+from ddetect.model.homes import CodeHomes
 
 SITE = "/venv/lib/python3.11/site-packages"
 ACME = ["read", f"{SITE}/acme/io.py", 9]

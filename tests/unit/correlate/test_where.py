@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ddetect.code_homes import CodeHomes
 from ddetect.correlate import where as module
 from ddetect.correlate.classify import classify_thread
 from ddetect.correlate.judge import judge
@@ -12,6 +11,7 @@ from ddetect.correlate.where import Whose, format_where
 from ddetect.frameworks.kinds import Kind
 from ddetect.frameworks.torch import TORCH
 from ddetect.model import Frame, Role, Snapshot, Where
+from ddetect.model.homes import CodeHomes
 from tests.unit.correlate.scenes import (
     FETCH,
     FUTEX,

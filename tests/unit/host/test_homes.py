@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ddetect.code_homes import CodeHomes, Owner, whose
 from ddetect.host.homes import (
     Facts,
     facts_of_process,
@@ -20,6 +19,7 @@ from ddetect.host.homes import (
     parse_facts,
     read_homes,
 )
+from ddetect.model.homes import CodeHomes, Owner, whose
 from tests.unit.host.test_distributions import Site
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from ddetect.model.tables import values
+
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _STDLIB = re.compile(r"/lib(?:64)?/python3(?:\.\d+)?t?/|/python3\d*\.zip/|^<frozen ")
 _PROBE = re.compile(r"(?:^|/)ddetect_probe/")
@@ -31,15 +33,14 @@ class Owner(Enum):
     PROBE = "probe"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CodeHomes:
     """Where code lives in the job's interpreter, absolute paths without a last slash. Empty: nobody could ask it."""
 
-    stdlib: tuple[str, ...] = ()
-    site: tuple[str, ...] = ()  # purelib, platlib, dist-packages, user site
-    user: tuple[
-        str, ...
-    ] = ()  # files and folders of the user's, wherever they lie: `__main__`'s, editable installs
+    stdlib: tuple[str, ...] = values(str)
+    site: tuple[str, ...] = values(str)  # purelib, platlib, dist-packages, user site
+    # Files and folders of the user's, wherever they lie: those of `__main__`, editable installs.
+    user: tuple[str, ...] = values(str)
 
     def __bool__(self) -> bool:
         return bool(self.stdlib or self.site or self.user)

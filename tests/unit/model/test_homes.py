@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddetect.code_homes import MOST_FOLDERS, CodeHomes, Owner, join_homes, whose
+from ddetect.model.homes import MOST_FOLDERS, CodeHomes, Owner, join_homes, whose
 
 SITE = "/venv/lib/python3.11/site-packages"
 FRAMEWORKS = frozenset({"torch", "numpy"})
