@@ -173,6 +173,9 @@ class Thread:
     syscall: str = ""  # its name: "read", "flock"
     target: str = ""  # what the syscall's file descriptor is: "/data/x.lock", "pipe:[4711]"
     native: tuple[str, ...] = ()
+    lane: int = (
+        UNKNOWN  # whose thread this is, as the page told; a small number, so that equal ranks stay equal
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def sample_pb(sample: model.Sample) -> snapshot_pb2.Sample:
                 syscall=thread.syscall,
                 target=thread.target,
                 native=thread.native,
+                lane_plus_one=thread.lane + 1,
             )
     message.frames.extend(frame_pb(frame) for frame in seen)
     return message
@@ -92,6 +93,7 @@ def sample_from(message: snapshot_pb2.Sample) -> model.Sample:
                     syscall=thread.syscall,
                     target=thread.target,
                     native=tuple(thread.native),
+                    lane=thread.lane_plus_one - 1,
                 )
                 for thread in shown.threads
             ),

@@ -17,7 +17,7 @@ class Frame(_message.Message):
     def __init__(self, function: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ...) -> None: ...
 
 class Thread(_message.Message):
-    __slots__ = ("name", "is_main", "active", "owns_gil", "stack", "state", "wchan", "syscall", "target", "native")
+    __slots__ = ("name", "is_main", "active", "owns_gil", "stack", "state", "wchan", "syscall", "target", "native", "lane_plus_one")
     NAME_FIELD_NUMBER: _ClassVar[int]
     IS_MAIN_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class Thread(_message.Message):
     SYSCALL_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     NATIVE_FIELD_NUMBER: _ClassVar[int]
+    LANE_PLUS_ONE_FIELD_NUMBER: _ClassVar[int]
     name: str
     is_main: bool
     active: bool
@@ -38,7 +39,8 @@ class Thread(_message.Message):
     syscall: str
     target: str
     native: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., is_main: bool = ..., active: bool = ..., owns_gil: bool = ..., stack: _Optional[_Iterable[int]] = ..., state: _Optional[str] = ..., wchan: _Optional[str] = ..., syscall: _Optional[str] = ..., target: _Optional[str] = ..., native: _Optional[_Iterable[str]] = ...) -> None: ...
+    lane_plus_one: int
+    def __init__(self, name: _Optional[str] = ..., is_main: bool = ..., active: bool = ..., owns_gil: bool = ..., stack: _Optional[_Iterable[int]] = ..., state: _Optional[str] = ..., wchan: _Optional[str] = ..., syscall: _Optional[str] = ..., target: _Optional[str] = ..., native: _Optional[_Iterable[str]] = ..., lane_plus_one: _Optional[int] = ...) -> None: ...
 
 class Raised(_message.Message):
     __slots__ = ("exception", "where", "fatal")

@@ -19,7 +19,8 @@ writer = page.PageWriter(folder, role)
 slots = writer.slots
 slots[page.S_RANK], slots[page.S_WORLD], slots[page.S_WORKER_INDEX], slots[page.S_RESTART] = rank, 4, index, restart
 now = time.monotonic_ns()
-slots[page.S_STEPS], slots[page.S_STEP_NS], slots[page.S_TICK_NS] = 5, now, now
+page.pack_pair(writer.raw, (page.lane_at(0) + page.L_STEPS) * 8, 5, now)
+slots[page.S_TICK_NS] = now
 slots[page.S_PG_STATE] = page.PG_READY
 writer.lane(0, page.DATA)
 writer.text("groups", '[[0, "0", "default_pg", "gloo", "0-3"]]')

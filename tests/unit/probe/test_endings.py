@@ -81,7 +81,7 @@ def test_thread_that_holds_up_the_exit_shows_as_exiting(job: Job, fake_torch: st
     assert process.stdout.readline() == "ready\n"
     seen = await_page(job, process.pid)
 
-    until(lambda: seen.lanes()[0][0] == page.EXITING)
+    until(lambda: seen.lanes()[0].phase == page.EXITING)
 
     assert seen.header()[page.S_EXIT] == page.ALIVE
     process.communicate("", timeout=60)
@@ -180,7 +180,7 @@ def test_killed_process_leaves_its_page(job: Job, fake_torch: str) -> None:
 
     seen = job.page_of(process.pid)
 
-    assert (seen.header()[page.S_EXIT], seen.lanes()[0][0]) == (page.ALIVE, page.STARTING)
+    assert (seen.header()[page.S_EXIT], seen.lanes()[0].phase) == (page.ALIVE, page.STARTING)
     assert Path(seen.path).exists()
 
 

@@ -13,7 +13,7 @@ from ddetect_probe import page
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     """Slots, lanes, rows and texts come out as they went in."""
     writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
-    writer.slots[page.S_STEPS] = 7
+    page.pack_pair(writer.raw, (page.lane_at(0) + page.L_STEPS) * 8, 7, 70)
     writer.lane(0, page.DATA)
     writer.row(page.P2P_AT, (page.SEND, 3, 0, 1, 55, 1, 0))
     writer.row(page.CALLS_AT, (1, 0, 12, 2, 0))
@@ -21,8 +21,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
     seen = page.Page(writer.path)
 
-    assert seen.header()[page.S_STEPS] == 7
-    assert seen.lanes()[0][0] == page.DATA
+    (lane,) = seen.lanes()
+    assert (lane.lane, lane.phase, lane.steps, lane.step_ns) == (0, page.DATA, 7, 70)
     assert seen.open_ops() == [page.OpenOp(page.SEND, 3, 0, 1, 55, True)]
     assert seen.calls() == [page.Call("broadcast", 0, 12, 2, "")]
     assert seen.groups() == [page.GroupText(0, "0", "default_pg", "gloo", "0-3")]

@@ -39,10 +39,11 @@ def test_plain_program_is_rank_0_of_1_with_its_batches_and_steps(job: Job, worke
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
     ranks = [p.header() for p in job.pages() if p.header()[page.S_ROLE] == page.ROLE_RANK]
+    (lane,) = [p.lanes()[0] for p in job.pages() if p.header()[page.S_ROLE] == page.ROLE_RANK]
     loaders = [p.header() for p in job.pages() if p.header()[page.S_ROLE] == page.ROLE_LOADER_WORKER]
     (rank,) = ranks
     assert (rank[page.S_RANK], rank[page.S_WORLD]) == (0, 1)
-    assert (rank[page.S_BATCHES], rank[page.S_STEPS]) == (6, 12)
+    assert (lane.batches, lane.steps, lane.phase) == (6, 12, page.EXITING)
     assert (rank[page.S_HOOKS_OFF], rank[page.S_EXIT]) == (0, page.EXITED)
     assert sorted(h[page.S_WORKER_INDEX] for h in loaders) == sorted([*range(workers)] * 2)
     fetches = sum(h[page.S_FETCHES] for h in (loaders or ranks))
@@ -84,12 +85,12 @@ def test_stuck_loader_worker_says_which_batch_it_reads_and_the_rank_that_it_wait
         return [p.header() for p in job.pages() if p.header()[page.S_FETCH] == 20]
 
     # the rank first eats what the other worker has ready
-    until(lambda: stuck() and rank.lanes()[0][0] == page.DATA and rank.header()[page.S_BATCHES] == 5)
+    until(lambda: stuck() and rank.lanes()[0][:2] == (0, page.DATA) and rank.lanes()[0].batches == 5)
     (header,) = stuck()
     assert (header[page.S_ROLE], header[page.S_WORKER_INDEX]) == (page.ROLE_LOADER_WORKER, 1)
     assert (header[page.S_PARENT], header[page.S_RANK]) == (process.pid, 0)
     assert 0 < time.monotonic_ns() - header[page.S_FETCH_NS] < 60e9
-    assert rank.lanes()[0][0] == page.DATA
+    assert rank.lanes()[0].phase == page.DATA
     fifo.write_text("")
     assert process.communicate(timeout=60)[1] == ""
 
@@ -147,7 +148,7 @@ def test_torch_compile_sees_no_graph_break_of_ours(job: Job) -> None:
     assert without_log_heads(watched.stderr) == without_log_heads(plain.stderr)
     (seen,) = job.pages()
     assert seen.header()[page.S_HOOKS_OFF] == 0
-    assert seen.header()[page.S_STEPS] >= 1
+    assert seen.lanes()[0].steps >= 1
 
 
 COMPILES_COLLECTIVES = """
@@ -224,7 +225,8 @@ def test_ranks_of_torch_multiprocessing_are_known_by_what_they_join_as(job: Job,
         (0, 2, page.PG_LEFT),
         (1, 2, page.PG_LEFT),
     ]
-    assert all(h[page.S_CALLS] == 1 and h[page.S_TICKS] >= 1 and h[page.S_EXIT] == page.EXITED for h in ranks)
+    assert [p.lanes()[0].calls for p in job.pages() if p.header()[page.S_ROLE] == page.ROLE_RANK] == [1, 1]
+    assert all(h[page.S_TICKS] >= 1 and h[page.S_EXIT] == page.EXITED for h in ranks)
     assert sorted(path.name for path in (job.run / "sock").iterdir()) == sorted(
         f"{h[page.S_PID]}.sock" for h in ranks
     )
@@ -257,10 +259,10 @@ dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 seen = page.Page(state.writer.path)
 work = dist.all_reduce(torch.ones(1), async_op=True)
 kept = work.wait
-during = seen.lanes()[0][0]
+during = seen.lanes()[0].phase
 with_timeout = kept(__import__("datetime").timedelta(seconds=5))
 del kept
-after = seen.lanes()[0][0]
+after = seen.lanes()[0].phase
 
 class Mine(dist.Work):
     pass

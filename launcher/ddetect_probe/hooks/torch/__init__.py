@@ -1,32 +1,49 @@
 """Hook torch, once it is imported. Each part may fail alone; the rest goes on.
 
-Enters: the loaded torch. Leaves: hooks in place. Never here: an exception that reaches `import torch`.
+Enters: the loaded torch, what its launchers leave in the environment. Leaves: hooks in place, who this process is, and
+once it is a rank torch's own server. Never here: an exception that reaches `import torch`.
 """
 
 from __future__ import annotations
 
 import sys
 
-from ddetect_probe import beat, call_hooks, group_hooks, groups, loader_hooks, p2p_hooks, state, step_hooks
+from ddetect_probe import beat, state
+from ddetect_probe.hooks import Identity
+from ddetect_probe.hooks.torch import (
+    call_hooks,
+    group_hooks,
+    groups,
+    loader_hooks,
+    p2p_hooks,
+    server,
+    step_hooks,
+)  # fmt: skip
 from ddetect_probe.on_import import after_import
 
-_done = False
+
+def identity() -> Identity:
+    """Who torchrun and its like say this process is."""
+    number = group_hooks.from_environment
+    restart = max(0, number("TORCHELASTIC_RESTART_COUNT"))
+    return Identity(number("RANK"), number("WORLD_SIZE"), number("LOCAL_RANK"), restart)
 
 
 def install() -> None:
-    """Install every hook, once per interpreter."""
-    global _done
-    if _done:
-        return
-    _done = True
+    """Install every hook."""
     for part in (loader_hooks, step_hooks, group_hooks, call_hooks, p2p_hooks):
         try:
             part.install()
         except Exception:
-            state.broken(part.__name__)
+            state.broken(part.__name__.rpartition(".")[2])
     state.in_child.extend((groups.forget_lock, p2p_hooks.forget_rows))
     beat.each_tick.append(groups.refresh_if_changed)
     after_import("torch._dynamo", _make_way_for_dynamo)
+
+
+def on_rank() -> None:
+    """This process is a rank: let the agent ask torch's Flight Recorder."""
+    server.open_server()
 
 
 def _make_way_for_dynamo() -> None:
