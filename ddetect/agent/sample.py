@@ -136,12 +136,14 @@ class Sampler:
             arguments=member.page is None and member.role is Role.RANK,
         )
         seen = see(member.pid, stat.state, tasks, dump, threads_of(member))
-        # The main thread comes first; but a job may train in another.
-        call = next((one.call for one in dump.seen if one.call is not None), None)
         on_gpu = member.role is Role.RANK and has_gpu_open(member.pid)
-        return Looked(
-            replace(seen, raised=raised_in(member)), stat.cpu_s, read_io_bytes(member.pid), call, on_gpu
-        )
+        seen = replace(seen, raised=raised_in(member))
+        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid), call_in(dump), on_gpu)
+
+
+def call_in(dump: Dump) -> DistCall | None:
+    """The call that a process is in: of its main thread, or of the first other one, for a job may train there."""
+    return next((one.call for one in dump.seen if one.call is not None), None)
 
 
 def see(

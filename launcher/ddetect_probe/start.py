@@ -49,7 +49,7 @@ def on_import(framework: Framework) -> None:
             state.slots[page.S_RESTART] = told.restart
             state.become_rank(told.rank, told.world, told.local_rank)
     except Exception:
-        state.broken("start")
+        state.broken(framework.name)
 
 
 def command_line() -> List[str]:

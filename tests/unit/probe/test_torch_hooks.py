@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import time
 
 import pytest
@@ -92,6 +93,109 @@ def test_stuck_loader_worker_says_which_batch_it_reads_and_the_rank_that_it_wait
     assert 0 < time.monotonic_ns() - header[page.S_FETCH_NS] < 60e9
     assert rank.lanes()[0].phase == page.DATA
     fifo.write_text("")
+    assert process.communicate(timeout=60)[1] == ""
+
+
+IN_A_THREAD = """
+import sys, threading, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        if index == 5:
+            print(threading.get_native_id(), flush=True)
+            sys.stdin.readline()
+        return torch.zeros(2)
+
+def train():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x in DataLoader(Slow(), batch_size=2):
+        model(x).sum().backward()
+        optimizer.step()
+    print("trained", flush=True)
+    sys.stdin.readline()
+
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
+
+
+def test_loop_in_a_thread_is_the_ranks_loop(job: Job) -> None:
+    """The main thread only joins; loads and steps are the other's, and so is the lane."""
+    process = job.start(job.write("train.py", IN_A_THREAD), RANK="0", WORLD_SIZE="1")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    tid = int(process.stdout.readline())
+    (loading,) = job.page_of(process.pid).lanes()
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "trained\n"
+    (after,) = job.page_of(process.pid).lanes()
+
+    assert (loading.tid, loading.phase, loading.steps, loading.batches) == (tid, page.DATA, 2, 2)
+    assert (after.tid, after.phase, after.steps, after.batches) == (tid, page.OTHER, 4, 4)
+    assert process.communicate("\n", timeout=60)[1] == ""
+    assert job.page_of(process.pid).lanes()[0].phase == page.EXITING
+
+
+STATEFUL_WORKER = """
+def _worker_loop(dataset_kind, dataset, index_queue, worker_id, num_workers):
+    dataset()
+"""
+STATEFUL_LOADER = """
+import torch.multiprocessing as multiprocessing
+from .worker import _worker_loop
+
+class StatefulDataLoader:
+    def __init__(self, dataset):
+        self.dataset = dataset
+    def __iter__(self):
+        self.worker = multiprocessing.get_context("fork").Process(
+            target=_worker_loop, args=(0, self.dataset, None, 3, 4))
+        self.worker.start()
+        self.worker.join()
+        return iter(())
+"""
+STATEFUL = """
+import os, sys
+import torch
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+def stuck():
+    print(os.getpid(), flush=True)
+    os.read(3, 1)
+
+read, write = os.pipe()
+os.dup2(read, 3)
+for x in StatefulDataLoader(stuck):
+    pass
+"""
+
+
+def test_loader_of_torchdata_is_a_loader(job: Job) -> None:
+    """It waits for its workers already in __iter__, and they run a loop of its own. (A stand-in of its shape.)"""
+    folder = "site/torchdata/stateful_dataloader"
+    job.write("site/torchdata/__init__.py", "")
+    job.write(f"{folder}/__init__.py", "from .stateful_dataloader import StatefulDataLoader\n")
+    job.write(f"{folder}/worker.py", STATEFUL_WORKER)
+    job.write(f"{folder}/stateful_dataloader.py", STATEFUL_LOADER)
+    process = job.start(
+        job.write("train.py", STATEFUL), path=str(job.folder / "site"), RANK="0", WORLD_SIZE="1"
+    )
+    assert process.stdout is not None
+    number = int(process.stdout.readline())
+    try:
+        worker = job.page_of(number).header()
+        rank = job.page_of(process.pid)
+
+        assert (worker[page.S_ROLE], worker[page.S_WORKER_INDEX]) == (page.ROLE_LOADER_WORKER, 3)
+        assert (rank.lanes()[0].phase, rank.lanes()[0].batches, rank.hooks_off()) == (page.DATA, 0, [])
+    finally:
+        os.kill(number, signal.SIGKILL)
     assert process.communicate(timeout=60)[1] == ""
 
 
