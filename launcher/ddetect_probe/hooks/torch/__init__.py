@@ -7,6 +7,7 @@ once it is a rank torch's own server. Never here: an exception that reaches `imp
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from ddetect_probe import beat, state
 from ddetect_probe.hooks import Identity
@@ -49,9 +50,11 @@ def on_rank() -> None:
 def _make_way_for_dynamo() -> None:
     """Dynamo skips the frames of torch.distributed, but would trace what of ours they call."""
     try:
-        add = getattr(sys.modules.get("torch._dynamo.trace_rules"), "add", None)
-        for name in [name for name in sys.modules if name.startswith("ddetect_probe.")]:
-            if add is not None and name != step_hooks.__name__:  # that one is made to be traced
+        add: Any = getattr(sys.modules.get("torch._dynamo.trace_rules"), "add", None)
+        ours = [name for name in sys.modules if name.startswith("ddetect_probe.")]
+        for name in ours if add is not None else ():
+            # A package stands for all that is in it, and the step hooks are made to be traced.
+            if name != step_hooks.__name__ and not hasattr(sys.modules[name], "__path__"):
                 add(name)
         p2p_hooks.stand_aside_while_compiling()
     except Exception:
