@@ -191,8 +191,6 @@ def main_ends(raised: bool = False) -> None:
         _hand_over(main, known)
     mirror.phase = page.EXITING
     state.slots[LANE] = (now & KEEP) | page.EXITING
-    if raised:
-        _own.stepped = False  # a thread that goes on gets the lane with what it does next
 
 
 def _holds_up_the_end(main: Known) -> bool:

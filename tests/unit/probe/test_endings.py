@@ -134,12 +134,13 @@ def functions_of(pid: int) -> set[str]:
 
 FORKS_IN_A_THREAD = """
 import os, sys, threading, torch
-from ddetect_probe import lane, page
+from ddetect_probe import lane, page, state
 
 def train():
     token = lane.enter_phase(page.DATA)
     child = os.fork()
     if child == 0:
+        print(state.owner == threading.get_ident(), state.floor, lane.others, flush=True)
         lane.leave_phase(token)
         lane.enter_phase(page.COLLECTIVE)
         print(os.getpid(), flush=True)
@@ -147,6 +148,7 @@ def train():
         os._exit(0)
     os.waitpid(child, 0)
 
+lane.enter_phase(page.P2P)
 thread = threading.Thread(target=train)
 thread.start()
 thread.join()
@@ -157,12 +159,13 @@ def test_child_that_a_thread_forks_has_that_thread_in_its_lane(job: Job, fake_to
     """Only the thread that forked is in the child, and it is the main one there."""
     process = job.start(job.write("train.py", FORKS_IN_A_THREAD), path=fake_torch, RANK="0")
     assert process.stdout is not None
+    assert process.stdout.readline() == "True 0 {}\n"
     child = int(process.stdout.readline())
 
     (row,) = await_page(job, child).lanes()
 
     assert (row.phase, row.tid) == (page.COLLECTIVE, child)
-    assert job.page_of(process.pid).lanes()[0].phase == page.DATA
+    assert job.page_of(process.pid).lanes()[0].phase == page.P2P
     assert process.communicate("", timeout=60)[1] == ""
 
 

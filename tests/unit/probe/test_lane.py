@@ -310,6 +310,16 @@ def test_ident_that_is_used_again_gets_the_new_threads_number(seen: page.Page, a
     assert told(seen) == (actor.tid, page.DATA)
 
 
+def test_thread_with_the_ident_of_a_dead_one_is_another_thread(seen: page.Page, actor: Actor) -> None:
+    """What is remembered of the dead one, its number above all, is not the new one's."""
+    dead = lane.others[actor.ident] = lane.Known(1)
+    dead.stepped, dead.phase = True, page.DATA
+
+    token = actor(lane.enter_phase, page.COLLECTIVE)
+
+    assert (token, told(seen)) == (page.OTHER, (actor.tid, page.COLLECTIVE))
+
+
 def test_main_thread_that_ends_while_another_trains_is_no_exit(seen: page.Page) -> None:
     """Python waits for the other one; when that is done too, the process is on its way out."""
     done = threading.Event()
@@ -318,6 +328,7 @@ def test_main_thread_that_ends_while_another_trains_is_no_exit(seen: page.Page) 
     until(lambda: state.owner == trains.ident)
 
     lane.main_ends()
+    at_once = told(seen)
     ticks(2)
     during = told(seen)
     done.set()
@@ -325,7 +336,8 @@ def test_main_thread_that_ends_while_another_trains_is_no_exit(seen: page.Page) 
     until(lambda: not os.path.exists(f"/proc/self/task/{trains.native_id}"))
     ticks(1)
 
-    assert (during, told(seen)) == ((trains.native_id, page.OTHER), (os.getpid(), page.EXITING))
+    assert (at_once, during) == ((trains.native_id, page.OTHER),) * 2
+    assert told(seen) == (os.getpid(), page.EXITING)
 
 
 def test_main_thread_that_trained_ends_over_its_prefetcher(seen: page.Page) -> None:
@@ -383,13 +395,15 @@ def test_exception_in_the_main_thread_marks_the_exit_until_the_other_moves(seen:
     trains.join()
 
 
-def test_pause_and_step_count_from_any_thread(seen: page.Page, actor: Actor) -> None:
+def test_pause_and_step_count_from_any_thread(seen: page.Page, actor: Actor, other: Actor) -> None:
     """What the user says about the loop is said where the loop is."""
-    paused = ddetect_probe.pause("eval")
-    actor(paused.__enter__)
-    inside = told(seen)
-    actor(paused.__exit__)
     actor(ddetect_probe.step)
+    (stepped,) = seen.lanes()
+    paused = ddetect_probe.pause("eval")
+    other(paused.__enter__)
+    ticks(3)
+    inside = told(seen)
+    other(paused.__exit__)
 
-    (row,) = seen.lanes()
-    assert (inside, row.steps, row.tid) == ((actor.tid, page.PAUSED), 1, actor.tid)
+    assert (stepped.steps, stepped.tid) == (1, actor.tid)
+    assert (inside, told(seen)) == ((other.tid, page.PAUSED), (other.tid, page.OTHER))
