@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from typing import Any
 import ddetect_probe
 import pytest
 from ddetect_probe import lane, page, state
-from ddetect_probe.hooks.torch import step_hooks
+from ddetect_probe.hooks.torch import call_hooks, loader_hooks, p2p_hooks, step_hooks
 
 from tests.unit.stacks.targets import until
 
@@ -407,3 +408,73 @@ def test_pause_and_step_count_from_any_thread(seen: page.Page, actor: Actor, oth
 
     assert (stepped.steps, stepped.tid) == (1, actor.tid)
     assert (inside, told(seen)) == ((other.tid, page.PAUSED), (other.tid, page.OTHER))
+
+
+@pytest.mark.parametrize(
+    ("enter", "leave", "phase"),
+    [
+        (loader_hooks.enter_next, loader_hooks.leave_next, page.DATA),
+        (call_hooks.enter_call, call_hooks.leave_call, page.COLLECTIVE),
+        (lambda: p2p_hooks._open_row(page.SEND, FakeKnown(), 1, 0, page.P2P), p2p_hooks.leave_p2p, page.P2P),
+        (lambda: p2p_hooks._begin(len, [], None), lambda waiting: waiting.__del__(), page.COLLECTIVE),
+    ],
+    ids=["load", "collective", "send", "wait"],
+)
+def test_every_hook_survives_a_change_of_owner_on_either_side(
+    seen: page.Page, actor: Actor, enter: Any, leave: Any, phase: int
+) -> None:
+    """A thread that got the lane in between writes it when it leaves, one that lost it does not."""
+    step_here()
+    gets = actor(enter)
+    ticks(3)
+    got = told(seen)
+    actor(leave, gets)
+    left = told(seen)
+    loses = actor(enter)
+    mine = lane.enter_phase(page.COLLECTIVE)
+    actor(leave, loses)
+    kept = told(seen)
+    lane.leave_phase(mine)
+
+    assert (got, left, kept) == ((actor.tid, phase), (actor.tid, page.OTHER), (os.getpid(), page.COLLECTIVE))
+    assert (state.floor, lane.others[actor.ident].phase) == (0, page.OTHER)
+
+
+class FakeKnown:
+    """A process group that only has a number."""
+
+    number = 0
+
+
+def test_threads_that_race_for_the_lane_leave_it_as_it_was(seen: page.Page) -> None:
+    """Loads, calls and steps of many threads, the tick in between: no exception, no entry, no token left."""
+    errors: list[BaseException] = []
+
+    def hammer(number: int) -> None:
+        try:
+            for turn in range(300):
+                load = loader_hooks.enter_next()
+                call = call_hooks.enter_call()
+                if turn % 50 == number:
+                    step_here()
+                call_hooks.leave_call(call)
+                loader_hooks.leave_next(load)
+        except BaseException as error:
+            errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=hammer, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            ticks(1)
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    until(lambda: not any(os.path.exists(f"/proc/self/task/{thread.native_id}") for thread in threads))
+    ticks(3)
+
+    assert (errors, lane.others, state.floor, told(seen)[0]) == ([], {}, 0, os.getpid())
