@@ -1,7 +1,7 @@
 """What a page says, in the model's words.
 
-Enters: a member with its page. Leaves: beat values, groups, rooted calls, open point-to-point operations,
-last words. Ages are differences of CLOCK_MONOTONIC, which page and agent share.
+Enters: a member with its page. Leaves: beat values and threads of its lanes, groups, rooted calls, last words, and what
+it says that it does not see. Ages are differences of CLOCK_MONOTONIC, which page and agent share.
 Never here: writing to a page.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddetect_probe import page as layout
 
@@ -21,31 +21,41 @@ from ddetect.frameworks import named_packages
 from ddetect.model import UNSEEN_ERROR, Departure, Frame, Gone, Group, Phase, Raised, Role
 from ddetect.model.homes import CodeHomes
 from ddetect.rankset import parse_ranks
+from ddetect.stacks.lanes import OfLane
 
-_COUNTED = (
-    layout.S_STEP_NS,
-    layout.S_BATCH_NS,
-    layout.S_CALL_NS,
-    layout.S_P2P_NS,
-    layout.S_PG_NS,
-    layout.S_CREATED_NS,
-)
 _UNKNOWN_HOMES = CodeHomes()
 _PHASES = frozenset(int(phase) for phase in Phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What the page says of one lane right now: who is judged, and which thread it is (0: unknown)."""
+
+    lane: int = 0
+    phase: int = int(Phase.OTHER)
+    phase_age_s: float = math.inf
+    steps: int = 0
+    step_age_s: float = math.inf
+    batches: int = 0
+    calls: int = 0
+    activity_age_s: float = math.inf
+    ident: int = 0
+    tid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """What the page of a rank says right now, lane by lane; a rank without a page says nothing."""
 
-    steps: int = 0
-    step_age_s: float = math.inf
-    batches: int = 0
-    calls: int = 0
-    activity_age_s: float = math.inf
     tick_age_s: float = math.inf
     joined: bool = False
-    lanes: tuple[tuple[int, float], ...] = ((int(Phase.OTHER), math.inf),)  # phase, age
+    framework: str = ""  # the one that it trains with
+    lanes: tuple[Lane, ...] = (Lane(),)
+
+    @property
+    def activity_age_s(self) -> float:
+        """Seconds since any of its lanes moved."""
+        return min((lane.activity_age_s for lane in self.lanes), default=math.inf)
 
 
 def read_told(member: Member, now_ns: int) -> Told:
@@ -53,21 +63,57 @@ def read_told(member: Member, now_ns: int) -> Told:
     if member.page is None:
         return Told()
     header = member.page.header()
-    lanes = tuple(
-        (phase if phase in _PHASES else int(Phase.OTHER), age_s(since, now_ns))
-        for phase, since in member.page.lanes()
-    )
-    moved = max(*(header[slot] for slot in _COUNTED), *(since for _, since in member.page.lanes()), 0)
+    begun_ns = max(header[layout.S_PG_NS], header[layout.S_CREATED_NS], 0)
+    begins = Lane(phase=int(Phase.STARTING), phase_age_s=age_s(header[layout.S_CREATED_NS], now_ns))
     return Told(
-        steps=header[layout.S_STEPS],
-        step_age_s=age_s(header[layout.S_STEP_NS], now_ns),
-        batches=header[layout.S_BATCHES],
-        calls=header[layout.S_CALLS] + header[layout.S_P2P],
-        activity_age_s=age_s(moved, now_ns),
         tick_age_s=age_s(header[layout.S_TICK_NS], now_ns),
         joined=header[layout.S_PG_STATE] == layout.PG_READY,
-        lanes=lanes or ((int(Phase.STARTING), age_s(header[layout.S_CREATED_NS], now_ns)),),
+        framework=framework_of(member),
+        lanes=tuple(_lane(row, begun_ns, now_ns) for row in member.page.lanes())
+        or (replace(begins, activity_age_s=age_s(begun_ns, now_ns)),),
     )
+
+
+def _lane(row: layout.Lane, begun_ns: int, now_ns: int) -> Lane:
+    moved_ns = max(row.since_ns, row.step_ns, row.batch_ns, row.call_ns, row.p2p_ns, begun_ns)
+    return Lane(
+        lane=row.lane,
+        phase=row.phase if row.phase in _PHASES else int(Phase.OTHER),
+        phase_age_s=age_s(row.since_ns, now_ns),
+        steps=row.steps,
+        step_age_s=age_s(row.step_ns, now_ns),
+        batches=row.batches,
+        calls=row.calls + row.p2p,
+        activity_age_s=age_s(moved_ns, now_ns),
+        ident=row.ident,
+        tid=row.tid,
+    )
+
+
+def framework_of(member: Member) -> str:
+    """The framework that a process trains with, as its probe says; empty when nobody does."""
+    told = member.page.frameworks() if member.page is not None else []
+    return told[0] if told else ""
+
+
+def threads_of(member: Member) -> tuple[OfLane, ...]:
+    """Which thread each lane of a process is."""
+    rows = member.page.lanes() if member.page is not None else []
+    return tuple(OfLane(row.lane, row.ident, row.tid) for row in rows)
+
+
+def blind_spots(member: Member) -> list[str]:
+    """What the page itself says that it does not see, as reasons: a blind watcher must not look healthy."""
+    if member.page is None:
+        return []
+    header = member.page.header()
+    found = []
+    if header[layout.S_HOOKS_OFF]:
+        names = ", ".join(member.page.hooks_off()) or str(header[layout.S_HOOKS_OFF])
+        found.append(f"progress: hooks of the probe switched themselves off: {names}")
+    if header[layout.S_GROUPS_DROPPED]:
+        found.append("collectives: it is in more process groups than its page has room for")
+    return found
 
 
 def age_s(since_ns: int, now_ns: int) -> float:

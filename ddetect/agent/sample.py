@@ -20,7 +20,16 @@ from ddetect.agent.census import Census
 from ddetect.agent.discover import find_children
 from ddetect.agent.flight import Flight, FlightReader
 from ddetect.agent.members import Member
-from ddetect.agent.pages import age_s, fault_signal_of, fetching_of, groups_of, raised_in, tick_age_of
+from ddetect.agent.pages import (
+    age_s,
+    blind_spots,
+    fault_signal_of,
+    fetching_of,
+    groups_of,
+    raised_in,
+    threads_of,
+    tick_age_of,
+)
 from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.host.gpu import Gpus, busy_by_pid, has_gpu_open, read_gpus
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
@@ -42,6 +51,7 @@ from ddetect.model import (
 from ddetect.stacks.calls import DistCall
 from ddetect.stacks.dump import Dump, read_stacks
 from ddetect.stacks.faulthandler import FaultFile
+from ddetect.stacks.lanes import OfLane, lane_of
 
 # Enough to keep the cores busy; more would only make each dump slow enough to run into its timeout.
 AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
@@ -59,7 +69,7 @@ class Looked:
     sighting: Sighting
     cpu_s: float
     io_bytes: int
-    call: DistCall | None = None  # of the main thread, where no page tells it
+    call: DistCall | None = None  # where no page tells it
     on_gpu: bool = False  # a rank that holds a GPU open; its loader workers only inherit that
 
 
@@ -131,25 +141,43 @@ class Sampler:
             native=native,
             arguments=member.page is None and member.role is Role.RANK,
         )
-        seen = replace(see(member.pid, stat.state, tasks, dump), raised=raised_in(member))
-        call = next((one.call for one in dump.seen if one.thread.is_main), None)
+        seen = see(member.pid, stat.state, tasks, dump, threads_of(member))
         on_gpu = member.role is Role.RANK and has_gpu_open(member.pid)
-        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid), call, on_gpu)
+        seen = replace(seen, raised=raised_in(member))
+        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid), call_in(dump), on_gpu)
 
 
-def see(pid: int, state: str, tasks: tuple[Task, ...], dump: Dump) -> Sighting:
-    """Join what the dumper saw with what the kernel says about the same threads."""
+def call_in(dump: Dump) -> DistCall | None:
+    """The call that a process is in: of its main thread, or of the first other one, for a job may train there."""
+    return next((one.call for one in dump.seen if one.call is not None), None)
+
+
+def see(
+    pid: int, state: str, tasks: tuple[Task, ...], dump: Dump, lanes: tuple[OfLane, ...] = ()
+) -> Sighting:
+    """Join what the dumper saw with what the kernel and the page say about the same threads."""
     by_tid = {task.tid: task for task in tasks}
-    threads = [
-        _with_task(one.thread, by_tid.get(one.tid or (pid if one.thread.is_main else 0))) for one in dump.seen
-    ]
+    threads: list[Thread] = []
+    for one in dump.seen:
+        tid = one.tid or (pid if one.thread.is_main else 0)
+        lane = lane_of(tid, one.ident, lanes)
+        threads.append(replace(_with_task(one.thread, by_tid.get(tid)), lane=lane))
+    # No Python to show, but the kernel still knows what the main thread sleeps in, and the lanes' threads.
+    shown = {thread.lane for thread in threads}
+    for of_lane in lanes:
+        task = by_tid.get(of_lane.tid)
+        if task is not None and task.tid != pid and of_lane.lane not in shown:
+            threads.append(_unseen(task, of_lane.lane))
     if not any(thread.is_main for thread in threads) and tasks:
-        # No Python to show, but the kernel still knows what the main thread sleeps in.
-        threads.insert(0, _with_task(Thread(tasks[0].name, True, tasks[0].state == "R", False, ()), tasks[0]))
+        threads.insert(0, replace(_unseen(tasks[0], lane_of(pid, 0, lanes)), is_main=True))
     unread = dump.unread
     if dump.denied:
         unread = why_not(pid) or unread
     return Sighting(state, tuple(threads), dump.dumper, unread)
+
+
+def _unseen(task: Task, lane: int) -> Thread:
+    return replace(_with_task(Thread(task.name, False, task.state == "R", False, ()), task), lane=lane)
 
 
 def _with_task(thread: Thread, task: Task | None) -> Thread:
@@ -260,4 +288,7 @@ def _unread(
             ranks[f"collectives: {flight.reason}"].add(member.rank)
         if probes and member.role is Role.RANK and member.page is None:
             ranks["progress: the probe is not loaded in its process"].add(member.rank)
+        if member.role is Role.RANK and not member.gone:
+            for reason in blind_spots(member):
+                ranks[reason].add(member.rank)
     return tuple(Unread(tuple(sorted(members)), reason) for reason, members in ranks.items())

@@ -16,7 +16,7 @@ import threading
 from types import TracebackType
 from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
-from ddetect_probe import page, state
+from ddetect_probe import lane, page, state
 from ddetect_probe.splice import splice
 
 Frame = Tuple[str, str, int]  # function, file, line
@@ -37,7 +37,7 @@ def watch_endings() -> None:
         try:
             note(kind, value, trace)
             state.mark_exit(page.RAISED)
-            state.mark_exiting()
+            lane.main_ends(raised=True)
         except Exception:
             state.broken("excepthook")
         previous(kind, value, trace)
@@ -54,7 +54,7 @@ def watch_endings() -> None:
         previous_in_thread(args)
 
     threading.excepthook = thread_excepthook
-    atexit.register(state.mark_exit, page.EXITED)
+    atexit.register(_last_word)
     _watch_hard_exit()
     # Finalization begins here, before non-daemon threads are joined and before any atexit function.
     splice(threading._shutdown, _shutting_down, _nothing)  # type: ignore[attr-defined]
@@ -76,9 +76,15 @@ def _watch_hard_exit() -> None:
     os._exit = functools.update_wrapper(_exit, leave)
 
 
+def _last_word() -> None:
+    """Runs when all threads that Python waits for have ended."""
+    state.mark_exit(page.EXITED)
+    _shutting_down()
+
+
 def _shutting_down() -> None:
     if threading.get_ident() == state.main:
-        state.mark_exiting()
+        lane.main_ends()
 
 
 def _nothing_yet() -> None:
@@ -97,7 +103,7 @@ def _child_done(token: None) -> None:
     if value is not None:
         note(type(value), value, value.__traceback__)
     state.mark_exit(page.EXITED if value is None else page.RAISED)
-    state.mark_exiting()
+    lane.main_ends(raised=value is not None)
 
 
 def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:

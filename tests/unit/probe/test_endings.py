@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from ddetect_probe import page
 
+from ddetect.stacks.pyspy import read_pyspy
 from tests.unit.probe.conftest import Job
 from tests.unit.stacks.targets import until
 
@@ -130,11 +131,91 @@ def test_thread_that_holds_up_the_exit_shows_as_exiting(job: Job, fake_torch: st
     assert process.stdout.readline() == "ready\n"
     seen = await_page(job, process.pid)
 
-    until(lambda: seen.lanes()[0][0] == page.EXITING)
+    until(lambda: seen.lanes()[0].phase == page.EXITING)
 
     assert seen.header()[page.S_EXIT] == page.ALIVE
     process.communicate("", timeout=60)
     assert seen.header()[page.S_EXIT] == page.EXITED
+
+
+TRAINS_IN_A_THREAD = """
+import sys, threading, torch
+from ddetect_probe import lane, page
+
+def train():
+    token = lane.enter_phase(page.COLLECTIVE)
+    print(threading.get_native_id(), flush=True)
+    sys.stdin.readline()
+    lane.leave_phase(token)
+    sys.stdin.readline()
+
+threading.Thread(target=train).start()
+"""
+
+
+def test_main_thread_that_just_ends_does_not_end_the_training(job: Job, fake_torch: str) -> None:
+    """It never joins; Python does. The lane is the training thread's until that one is done."""
+    process = job.start(job.write("train.py", TRAINS_IN_A_THREAD), path=fake_torch, RANK="0")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    tid = int(process.stdout.readline())
+    seen = await_page(job, process.pid)
+    until(lambda: "_shutdown" in functions_of(process.pid))
+
+    inside = seen.lanes()[0].phase, seen.lanes()[0].tid
+    process.stdin.write("\n")
+    process.stdin.flush()
+    until(lambda: seen.lanes()[0].phase == page.OTHER)
+    ticks = seen.header()[page.S_TICKS]
+    until(lambda: seen.header()[page.S_TICKS] > ticks + 2)
+    between = seen.lanes()[0].phase, seen.lanes()[0].tid
+    process.communicate("\n", timeout=60)
+
+    assert (inside, between) == ((page.COLLECTIVE, tid), (page.OTHER, tid))
+    assert (seen.lanes()[0].phase, seen.header()[page.S_EXIT]) == (page.EXITING, page.EXITED)
+
+
+def functions_of(pid: int) -> set[str]:
+    """The functions that its threads are in."""
+    seen = read_pyspy(pid, blocking=True, timeout_s=30)
+    return {frame.function for one in seen for frame in one.thread.stack}
+
+
+FORKS_IN_A_THREAD = """
+import os, sys, threading, torch
+from ddetect_probe import lane, page, state
+
+def train():
+    token = lane.enter_phase(page.DATA)
+    child = os.fork()
+    if child == 0:
+        print(state.owner == threading.get_ident(), state.floor, lane.others, flush=True)
+        lane.leave_phase(token)
+        lane.enter_phase(page.COLLECTIVE)
+        print(os.getpid(), flush=True)
+        sys.stdin.read()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+lane.enter_phase(page.P2P)
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
+
+
+def test_child_that_a_thread_forks_has_that_thread_in_its_lane(job: Job, fake_torch: str) -> None:
+    """Only the thread that forked is in the child, and it is the main one there."""
+    process = job.start(job.write("train.py", FORKS_IN_A_THREAD), path=fake_torch, RANK="0")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "True 0 {}\n"
+    child = int(process.stdout.readline())
+
+    (row,) = await_page(job, child).lanes()
+
+    assert (row.phase, row.tid) == (page.COLLECTIVE, child)
+    assert job.page_of(process.pid).lanes()[0].phase == page.P2P
+    assert process.communicate("", timeout=60)[1] == ""
 
 
 @pytest.mark.parametrize(("status", "said"), [(0, page.EXITED), (3, page.ALIVE)])
@@ -229,7 +310,7 @@ def test_killed_process_leaves_its_page(job: Job, fake_torch: str) -> None:
 
     seen = job.page_of(process.pid)
 
-    assert (seen.header()[page.S_EXIT], seen.lanes()[0][0]) == (page.ALIVE, page.STARTING)
+    assert (seen.header()[page.S_EXIT], seen.lanes()[0].phase) == (page.ALIVE, page.STARTING)
     assert Path(seen.path).exists()
 
 
