@@ -93,7 +93,7 @@ class BeatMaker:
         self._census = census
         self._recorder = recorder
         self._tell = tell
-        self._rows: tuple[tuple[int, ...], ...] | None = None
+        self._told: tuple[tuple[tuple[int, ...], ...], str] | None = None
         self._version = 0
 
     def make(self, now_ns: int) -> tuple[NodeRoster, bool, NodeBeat]:
@@ -112,9 +112,11 @@ class BeatMaker:
             for member, page in told
             for lane in page.lanes
         )
-        changed = rows != self._rows
+        names = [page.framework for _, page in told if page.framework]
+        framework = max(names, key=names.count, default="")
+        changed = (rows, framework) != self._told
         if changed:
-            self._rows = rows
+            self._told = (rows, framework)
             self._version += 1
         quiet = [
             (member, _moved_ns(page, now_ns))
@@ -122,9 +124,9 @@ class BeatMaker:
             if page.joined and not any(lane.steps for lane in page.lanes) and not member.gone
         ]
         self._recorder.poll(quiet, now_ns)
-        return self._roster(rows), changed, NodeBeat(self._version, self._beats(told, now_ns))
+        return self._roster(rows, framework), changed, NodeBeat(self._version, self._beats(told, now_ns))
 
-    def _roster(self, rows: tuple[tuple[int, ...], ...]) -> NodeRoster:
+    def _roster(self, rows: tuple[tuple[int, ...], ...], framework: str) -> NodeRoster:
         columns = list(zip(*rows, strict=True)) if rows else [()] * 7
         roster = Roster(
             rank=columns[0],  # type: ignore[arg-type]  # freeze() makes arrays of tuples
@@ -136,7 +138,7 @@ class BeatMaker:
             local_world=columns[6],  # type: ignore[arg-type]
         )
         world = max(columns[5], default=UNKNOWN)
-        return NodeRoster(self._version, world, max(columns[4], default=0), roster)
+        return NodeRoster(self._version, world, max(columns[4], default=0), roster, framework)
 
     def _beats(self, told: list[tuple[Member, Told]], now_ns: int) -> Beats:
         io_bytes = self._io_by_rank()

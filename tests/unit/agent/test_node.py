@@ -174,7 +174,7 @@ def test_blind_probe_is_a_row_with_its_reason(run_dir: str) -> None:
     with watching(run_dir) as node, rank_like(run_dir, 2, how="blind"):
         evidence = _evidence(node)
 
-    assert {(item.ranks, item.reason) for item in evidence.unread} == {
+    assert {(item.ranks, item.reason) for item in evidence.look.unread} == {
         ((2,), "progress: hooks of the probe switched themselves off: all_reduce, optimizer"),
         ((2,), "collectives: it is in more process groups than its page has room for"),
     }
