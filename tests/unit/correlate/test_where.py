@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ddetect.correlate import where as module
@@ -33,8 +35,8 @@ STATEFUL = f"{SITE}/torchdata/stateful_dataloader/stateful_dataloader.py"
 
 def told(snapshot: Snapshot, homes: CodeHomes) -> Snapshot:
     """The snapshot of a job whose interpreter was asked."""
-    object.__setattr__(snapshot, "homes", homes)
-    return snapshot
+    newest = replace(snapshot.newest, homes=homes)
+    return replace(snapshot, looks=(*snapshot.looks[:-1], newest))
 
 
 def stuck_in(*lines: str) -> Snapshot:
