@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 
 from ddetect.correlate.doing import Doing
-from ddetect.correlate.telling import most_telling
+from ddetect.correlate.telling import most_telling, waits_for_others
 from ddetect.correlate.where import Whose, is_probe, whose_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.frameworks.patterns import FramePattern, StackPattern
-from ddetect.model import DEVICE_LIBRARY, Frame, Role, Sighting, Thread
+from ddetect.model import DEVICE_LIBRARY, UNKNOWN, Frame, Role, Sighting, Thread
 from ddetect.model.homes import CodeHomes, Owner
 
 _ALWAYS_FILE_CALLS = frozenset({"flock", "fsync", "fdatasync", "sync", "syncfs", "openat", "open", "creat"})
@@ -143,17 +143,18 @@ def classify(
     whose: Whose | None = None,
 ) -> Doing:
     """Say what a process, or one lane of it, does: what the thread does that speaks for it."""
-    own = next((thread for thread in sighting.threads if thread.lane == lane), None)
-    if own is None and role is Role.RANK and len(sighting.threads) > 1:
-        return most_telling(
-            [
-                classify_thread(one, framework, process_state=sighting.state, role=role, whose=whose)
-                for one in sighting.threads
-            ]
-        )
-    thread = own or sighting.main
+
+    def doing(thread: Thread) -> Doing:
+        return classify_thread(thread, framework, process_state=sighting.state, role=role, whose=whose)
+
+    told = next((thread for thread in sighting.threads if thread.lane == lane), None)
+    thread = told or sighting.main
     if thread is None:
         state = sighting.state
         posture = {"D": Posture.DISK, "T": Posture.STOPPED, "t": Posture.STOPPED}.get(state, Posture.UNKNOWN)
         return Doing(Kind.UNREAD, posture)
-    return classify_thread(thread, framework, process_state=sighting.state, role=role, whose=whose)
+    own = doing(thread)
+    if role is not Role.RANK or len(sighting.threads) < 2 or (told is not None and not waits_for_others(own)):
+        return own
+    others = (one for one in sighting.threads if one is not thread and one.lane in (UNKNOWN, lane))
+    return most_telling(own, [doing(one) for one in others])
