@@ -32,7 +32,7 @@ from ddetect.coordinator.state import Job
 from ddetect.host.proc import read_cmdline
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
 from ddetect.model import Departure, Gone, Incident, Role, Settings, Stage, Status
-from ddetect.report.words import name_ranks
+from ddetect.report.words import name_members
 
 TICK_S = 1.0
 LOOK_S = 5.0
@@ -189,7 +189,7 @@ class Watch:
         if evidence.look.unread and not self._told_unread:
             self._told_unread = True
             for item in evidence.look.unread:
-                self._outlets.say(f"{name_ranks(item.ranks)}: {item.reason}")
+                self._outlets.say(f"{name_members(item.ranks)}: {item.reason}")
         if evidence.request:
             self._handle(Heard(watched.name, evidence), watched)
 

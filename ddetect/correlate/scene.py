@@ -18,7 +18,7 @@ from ddetect.correlate.collectives import HOST_BACKENDS, Standing, distinct, sta
 from ddetect.correlate.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
 from ddetect.correlate.signatures import Signatures
 from ddetect.correlate.where import Path, functions
-from ddetect.model import UNKNOWN, Floats, Gone, Ints, Phase, Role, Sighting, Snapshot
+from ddetect.model import UNKNOWN, Floats, Gone, Ints, Names, Phase, Role, Sighting, Snapshot, Words
 
 ELSEWHERE = (Phase.STARTING, Phase.DATA, Phase.LEAVING, Phase.EXITING)
 _OF_ITS_OWN = (
@@ -60,8 +60,9 @@ class Seen:
 class Scene:
     """A snapshot as rules see it. Ranks are numbers; columns are dense and follow `ranks`."""
 
-    def __init__(self, snapshot: Snapshot, signatures: Signatures) -> None:
+    def __init__(self, snapshot: Snapshot, signatures: Signatures, words: Words | None = None) -> None:
         self.snapshot = snapshot
+        self.words = words or Words()
         self.signatures = signatures
         self._doings: dict[tuple[int, Role], tuple[Sighting, Doing]] = {}
         roster, beats = snapshot.roster, snapshot.beats
@@ -192,6 +193,11 @@ class Scene:
     def world(self) -> int:
         """How many ranks the job has."""
         return self.snapshot.world_size if self.snapshot.world_size > 0 else len(self.ranks)
+
+    @cached_property
+    def names(self) -> Names:
+        """How sentences call the members of this job."""
+        return Names(self.words, self.world, self.snapshot.lanes)
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:

@@ -64,11 +64,6 @@ def where_of(frame: Frame | None) -> Where | None:
     return None if frame is None else Where(frame.function, basename(frame.file), frame.line)
 
 
-def format_where(where: Where | None) -> str:
-    """Write "dataset.py:88 read_shard", or nothing."""
-    return "" if where is None else f"{where.file}:{where.line} {where.function}"
-
-
 def format_stack(stack: Sequence[Frame], limit: int = 6) -> str:
     """Write the innermost frames on one line, innermost first, without the probe's; only the user's paths in full."""
     frames = [frame for frame in stack if not is_probe(frame)]

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 
 from ddetect.model import Cause, Culprit, Incident, Judgement, Stage, Status, Unread, Waiting
-from ddetect.report.words import clean, format_clock, format_duration, name_ranks
+from ddetect.report.words import clean, format_clock, format_duration, name_members
 
 _BOLD, _RED, _YELLOW, _GREEN, _DIM = "1", "1;31", "1;33", "1;32", "2"
 _SHOWN = 8  # culprits, waiting groups and unread reasons shown one by one; the rest is counted
@@ -96,11 +96,11 @@ def _waiting(item: Waiting) -> str:
     number = f" #{item.seq}" if item.seq is not None else ""
     group = f" of {clean(item.group)}" if item.group else ""
     backend = f" ({clean(item.backend)})" if item.backend else ""
-    return f"{name_ranks(item.ranks)} in {clean(item.on)}{number}{group}{backend}"
+    return f"{name_members(item.ranks)} in {clean(item.on)}{number}{group}{backend}"
 
 
 def _unread(item: Unread) -> str:
-    return f"{name_ranks(item.ranks)}: {clean(item.reason)}"
+    return f"{name_members(item.ranks)}: {clean(item.reason)}"
 
 
 def _history(incident: Incident) -> Iterator[str]:

@@ -15,13 +15,17 @@ from typing import Any, NamedTuple, TypeVar
 from ddetect.correlate import confidence
 from ddetect.correlate.collectives import Callers, calls_at, op_name
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.phrases import ranks_words, wait_lines
+from ddetect.correlate.phrases import culprit, label, wait_lines
 from ddetect.correlate.reasons import user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import ROOTED, Wait
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import format_where, where_of
-from ddetect.model import UNKNOWN, CallSpec, Cause, Culprit, Group, Proof, Status, Where
+from ddetect.correlate.where import where_of
+from ddetect.model import UNKNOWN, CallSpec, Cause, Group, Proof, Status, Where
+from ddetect.model.claims import Disagree
+from ddetect.model.deeds import Act, CallMade, Deed, Part
+from ddetect.model.deeds import Side as SideShown
+from ddetect.report.sentences import side_words
 
 T = TypeVar("T")
 
@@ -160,30 +164,29 @@ def _finding(scene: Scene, wait: Wait, calls: list[Callers], sides: list[Side]) 
     untold = _untold(scene, wait, calls)
     named = _named(calls, sides, untold)
     vague = sum(map(_count, sides)) < sum(len(call.ranks) for call in calls)
-    differ = [name.replace("_", " ") for name in Key._fields if _differs(name, sides)]
+    parts = tuple(Part[name.upper()] for name in Key._fields if _differs(name, sides))
     culprits = [
-        Culprit(
-            rank, host=scene.host(rank), pid=scene.pid(rank), where=_where(scene, call, rank, still),
-            doing=f"called {_words(call.spec)}",
-        )
+        culprit(scene, rank, Deed(Act.CALLED, call=_call(call.spec)), where=_where(scene, call, rank, still))
         for call in named
         for rank in call.ranks.tolist()
-    ]  # fmt: skip
-    shown = []
-    for _, callers in sides[:3]:
-        ranks = sorted(rank for call in callers for rank in call.ranks.tolist())
-        lines = {
-            format_where(_where(scene, call, rank, still)) for call in callers for rank in call.ranks[:8]
-        } - {""}
-        at = f" in {min(lines)}" if lines else ""
-        shown.append(f"{ranks_words(ranks)} called {_words(callers[0].spec)}{at}")
-    group = f" of {wait.group.label}" if wait.group else ""
-    says = f"ranks disagree on the {', '.join(differ)} of #{wait.seq}{group}: {'; '.join(shown[::-1])}"
+    ]
+    shown = tuple(_shown(scene, callers, still) for _, callers in sides[:3])
+    names = tuple(sorted(one.member for one in culprits))
     return Finding(
         Precedence.MISMATCH, Status.HANG, Cause.COLLECTIVE_MISMATCH, Proof.STRUCTURAL,
         confidence.times(confidence.MISMATCH, *[confidence.TIE] * tie, *[confidence.DOUBTFUL] * bool(untold or vague)),
-        says, tuple(culprits), (*shown, *wait_lines(wait)),
+        (Disagree(parts, shown[::-1], names, label(wait)),), tuple(culprits),
+        (*(side_words(side, scene.names) for side in shown), *wait_lines(wait, scene.names)),
     )  # fmt: skip
+
+
+def _shown(scene: Scene, callers: list[Callers], still: set[int]) -> SideShown:
+    """A side as it is told, with one line of several."""
+    members = tuple(sorted(rank for call in callers for rank in call.ranks.tolist()))
+    lines = {_where(scene, call, rank, still) for call in callers for rank in call.ranks[:8].tolist()}
+    told = [where for where in lines if where is not None]
+    first = min(told, key=lambda where: (where.file, where.line, where.function), default=None)
+    return SideShown(members, _call(callers[0].spec), first)
 
 
 def _differs(name: str, sides: list[Side]) -> bool:
@@ -201,12 +204,10 @@ def _where(scene: Scene, call: Callers, rank: int, still: set[int]) -> Where | N
     return user_line(scene, rank) if rank in still else None
 
 
-def _words(spec: CallSpec) -> str:
+def _call(spec: CallSpec) -> CallMade:
+    """The call, without what is of no importance to its operation."""
     op = op_name(spec)
-    parts = [] if op == "barrier" else [spec.in_sizes or spec.out_sizes, spec.in_dtypes.strip("[]")]
-    if spec.root != UNKNOWN and op in ROOTED:
-        parts.append(f"root {spec.root}")
-    if spec.reduce_op:
-        parts.append(spec.reduce_op)
-    inside = " ".join(part for part in parts if part)
-    return f"{op}({inside})" if inside else op
+    root = spec.root if op in ROOTED else UNKNOWN
+    if op == "barrier":
+        return CallMade(op, root=root, reduce_op=spec.reduce_op)
+    return CallMade(op, spec.in_sizes or spec.out_sizes, spec.in_dtypes.strip("[]"), root, spec.reduce_op)

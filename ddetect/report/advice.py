@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ddetect.model import Cause, Culprit
+from ddetect.model import Cause, Culprit, Names
+from ddetect.model.deeds import StuckIn
+from ddetect.report.words import PLAIN
 
 _GENERAL = {
     Cause.DATA_LOADING: "Look at the line named: what does the dataset wait for there?",
@@ -24,7 +26,12 @@ _GENERAL = {
 }
 
 
-def advise(cause: Cause | None, culprits: tuple[Culprit, ...]) -> tuple[str, ...]:
+def advise(
+    cause: Cause | None,
+    culprits: tuple[Culprit, ...],
+    held: tuple[StuckIn, ...] = (),
+    names: Names = PLAIN,
+) -> tuple[str, ...]:
     """What the reader can do now, most useful first."""
     if cause is None:
         return ("Run `ddetect doctor` on the node to see what could not be read, and why.",)
