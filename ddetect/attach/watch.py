@@ -31,7 +31,7 @@ from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.state import Job
 from ddetect.host.proc import read_cmdline
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
-from ddetect.model import Departure, Gone, Incident, Role, Settings, Stage, Status
+from ddetect.model import Departure, Gone, Incident, Role, Settings, Snapshot, Stage, Status
 from ddetect.report.words import name_members
 
 TICK_S = 1.0
@@ -87,7 +87,7 @@ class Watched:
 class Outlets:
     """Where words go."""
 
-    report: Callable[[Incident, Path], None]  # an alarm, to stdout
+    report: Callable[[Incident, Snapshot, Path], None]  # an alarm, to stdout
     say: Callable[[str], None]  # a line of news, to stderr
 
 
@@ -219,7 +219,7 @@ class Watch:
         if problem:
             self._outlets.say(f"could not write {folder}: {problem}")
         if record.alarm:
-            self._outlets.report(incident, folder)
+            self._outlets.report(incident, record.snapshot, folder)
         elif incident.closed is not None:
             self._outlets.say(f"{folder.name} is closed: {incident.closed.reason}")
         else:

@@ -1,7 +1,7 @@
 """What a rule found out, as a value: who is named, and all that a sentence about it needs.
 
 Members are numbers (rank and lane in one); deaths and nodes are about ranks, which are whole processes.
-Enters: nothing. Leaves: frozen values. Never here: English (ddetect.report makes it of these), who is right (ddetect.correlate).
+Enters: nothing. Leaves: frozen values. Never here: English (ddetect.report makes it), who is right (ddetect.correlate).
 """
 
 from __future__ import annotations
@@ -235,6 +235,7 @@ class RanksUnread:
 
 Claim = (
     Each | Disagree | Circle | OwnGroups | NobodyLeaves | NobodyMeets | DeviceBehind | RaisedFirst | Vanished
-    | WorkersKilled | LeftBehind | OnPurpose | FellSilent | OldestDeaths | MissingUnknown | CallUnknown | MayWaitForDevice | JobIs
+    | WorkersKilled | LeftBehind | OnPurpose | FellSilent | OldestDeaths | MissingUnknown | CallUnknown
+    | MayWaitForDevice | JobIs
 )  # fmt: skip
 Addition = Held | AlsoDied | RanksUnread

@@ -140,6 +140,11 @@ class Verdict:
     names: Names = field(default_factory=Names)
 
     @property
+    def culprit_members(self) -> tuple[int, ...]:
+        """The members named, in order, once each."""
+        return tuple(sorted({c.member for c in self.culprits}))
+
+    @property
     def culprit_ranks(self) -> tuple[int, ...]:
         """The ranks named, in order, once each."""
         return tuple(sorted({c.rank for c in self.culprits}))

@@ -21,6 +21,11 @@ class Words:
     loader: str = "its DataLoader"
     # for advice: "Give every rank the same number of steps (...)", "..., or use ...", "network, firewalls, NICs, ..."
     even_steps: str = "drop_last, an even sampler, or DDP's join()"
+    in_steps: tuple[str, ...] = (
+        "all_reduce",
+        "reduce_scatter",
+        "all_gather",
+    )  # where every step meets the others
     exchange: str = "batch_isend_irecv"
     below: str = "NCCL or gloo settings"
 

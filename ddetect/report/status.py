@@ -63,7 +63,7 @@ def _suspicion(state: str, verdict: Verdict | None, summary: str) -> str:
     word = "suspect" if state == "suspected" else verdict.status.value.upper()
     if not verdict.culprits:
         return f"{word}{cause or ' ' + verdict.status.value}"
-    return f"{word} {name_members(verdict.culprit_ranks)}{cause}"
+    return f"{word} {name_members(verdict.culprit_members, verdict.names)}{cause}"
 
 
 def _rate(steps_per_s: float) -> str:

@@ -32,10 +32,17 @@ def test_loader_hang_reads_as_the_contract_says():
         }.items()
     )
     assert said["waiting"] == [
-        {"ranks": "0-1,3", "on": "all_reduce", "backend": "gloo", "group": "default_pg", "seq": 412}
+        {
+            "ranks": "0-1,3",
+            "on": "all_reduce",
+            "backend": "gloo",
+            "group": "default_pg",
+            "seq": 412,
+            "lanes": None,
+        }
     ]
     assert (said["unread"], said["history"], said["closed"]) == ([], [], None)
-    assert (said["job"], said["attempt"], said["world_size"]) == ("night-run", 0, 4)
+    assert (said["job"], said["attempt"], said["world_size"], said["members"]) == ("night-run", 0, 4, 4)
     assert said["stalled_for_s"] == 72.04
     assert said["judged_at_unix_ns"] == incidents.JUDGED_NS
     assert said["last_progress_unix_ns"] == incidents.JUDGED_NS - 4_000_000_000
