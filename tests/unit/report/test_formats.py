@@ -15,7 +15,7 @@ from ddetect.report.formats import JSON, REPORTS, TEXT, Report, Shown, named
 from ddetect.report.json_ import format_verdict_json
 from ddetect.report.text import format_report
 from ddetect.wire.file import write_snapshot
-from tests.unit.report.incidents import loader_hang
+from tests.unit.report.incidents import closed, loader_hang
 
 
 def headline(incident: Incident, snapshot: Snapshot, shown: Shown) -> str:
@@ -53,7 +53,7 @@ def test_format_from_elsewhere_is_printed_by_diagnose(tmp_path, capsys, files):
 
 def test_formats_of_the_house_say_what_their_functions_say():
     """The registry adds nothing to the text and the contract."""
-    incident, snapshot = loader_hang(), Snapshot()
+    incident, snapshot = closed(), Snapshot()
 
     assert named("text")(incident, snapshot) == format_report(incident)
     assert named("json")(incident, snapshot) == format_verdict_json(incident)
