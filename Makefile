@@ -43,7 +43,7 @@ hangbench: $(HANGBENCH_STAMP) ## ddetect beside the tools that people use today;
 
 proto: $(STAMP) ## regenerate ddetect/wire/v1 from proto/
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. --grpc_python_out=. proto/ddetect/wire/v1/*.proto
-	rm ddetect/wire/v1/snapshot_pb2_grpc.py # it holds no service
+	rm ddetect/wire/v1/snapshot_pb2_grpc.py ddetect/wire/v1/schema1_pb2_grpc.py # they hold no service
 
 clean:
 	rm -rf $(VENV) build *.egg-info ddetect-out

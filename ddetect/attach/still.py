@@ -13,9 +13,9 @@ import math
 import numpy as np
 
 from ddetect.correlate.classify import classify
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.motion import BYTES_MOVE, WEAK, changes
-from ddetect.correlate.signatures import default_signatures
+from ddetect.frameworks.framework import Framework
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Role, Sample
 
 IO_NOISE_BYTES = 2048
@@ -25,7 +25,8 @@ IO_NOISE_BYTES = 2048
 class Stillness:
     """Compares each look with the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
         self._last: Sample | None = None
         self._moved_at: dict[int, float] = {}
         self.looks = 0
@@ -38,9 +39,9 @@ class Stillness:
         if before is None:
             return
         ranks = np.unique(sample.rank[sample.rank >= 0])
-        found = changes(before, sample, ranks, io_noise_bytes=IO_NOISE_BYTES)
+        found = changes(before, sample, ranks, self._framework, io_noise_bytes=IO_NOISE_BYTES)
         # Ranks that join poll the store, hundreds of times a second: that is waiting, and its bytes are no motion.
-        found.get(BYTES_MOVE, set()).difference_update(_joining(sample))
+        found.get(BYTES_MOVE, set()).difference_update(_joining(sample, self._framework))
         for rank in ranks.tolist():
             if _children(before, rank) != _children(sample, rank):
                 found.setdefault("its child processes change", set()).add(rank)
@@ -54,9 +55,8 @@ class Stillness:
         return now - self._moved_at[rank] if rank in self._moved_at else math.inf
 
 
-def _joining(sample: Sample) -> set[int]:
-    signatures = default_signatures()
-    joins = [classify(sighting, signatures).kind is Kind.RENDEZVOUS for sighting in sample.sightings]
+def _joining(sample: Sample, framework: Framework) -> set[int]:
+    joins = [classify(sighting, framework).kind is Kind.RENDEZVOUS for sighting in sample.sightings]
     rows = np.flatnonzero(sample.role == Role.RANK)
     return {int(sample.rank[row]) for row in rows if joins[int(sample.sighting[row])]}
 

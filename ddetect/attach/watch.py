@@ -29,6 +29,7 @@ from ddetect.attach.still import Stillness
 from ddetect.coordinator.events import Ask, Ending, Event, Heard, Record, Tick
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.state import Job
+from ddetect.frameworks.torch import TORCH
 from ddetect.host.proc import read_cmdline
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
 from ddetect.model import Departure, Gone, Incident, Role, Settings, Snapshot, Stage, Status
@@ -55,7 +56,7 @@ class Watched:
 
     def __init__(self, scan: JobScan, deaths: Deaths | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ddetect-attach-")
-        self.still = Stillness()
+        self.still = Stillness(TORCH)
         self.name = socket.gethostname()
         self.node = Node(
             self._folder.name,

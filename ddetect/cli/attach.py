@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,7 +47,11 @@ exit codes with --once: 0 the job moves, 3 it is stuck, 4 undecided. Else: 3 if 
 names nobody), 0 if none is. 2: there is nothing to attach to."""
 
 
-def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = os.environ) -> None:
+def add_arguments(
+    parser: argparse.ArgumentParser,
+    environ: Mapping[str, str] = os.environ,
+    reports: Sequence[Report] = REPORTS,
+) -> None:
     """Options of `ddetect attach`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     which = parser.add_mutually_exclusive_group()
@@ -83,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--format",
-        choices=[report.name for report in REPORTS],
+        choices=[report.name for report in reports],
         default=TEXT.name,
         help="how to print verdicts (default %(default)s)",
     )
@@ -93,14 +97,14 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
     parser.add_argument("--once", action="store_true", help="look three times, print the verdict, and leave")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, reports: Sequence[Report] = REPORTS) -> int:
     """Find the job; look once or watch."""
     scan = JobScan(Wanted(tuple(args.pid), args.match))
     ranks = scan.choose()
-    settings, report = settings_for(args.patience), named(args.format)
+    settings, report = settings_for(args.patience), named(args.format, reports)
     if args.once:
-        return _once(scan, settings, _incidents(args.out) if args.out else None, report)
-    incidents = _incidents(args.out or DEFAULT_OUT)
+        return _once(scan, settings, _incidents(args.out, reports) if args.out else None, report)
+    incidents = _incidents(args.out or DEFAULT_OUT, reports)
     print_news(
         f"watching rank{'s' if len(ranks) > 1 else ''} {format_ranks([found.rank for found in ranks])} of job "
         f"{scan.name} from outside, without a probe; ctrl-C leaves it as it is"
@@ -122,9 +126,9 @@ def _once(scan: JobScan, settings: Settings, incidents: Incidents | None, report
     return {Status.HEALTHY: 0, Status.UNDECIDED: 4}.get(incident.verdict.status, 3)
 
 
-def _incidents(out: str) -> Incidents:
+def _incidents(out: str, reports: Sequence[Report]) -> Incidents:
     try:
-        return Incidents(Path(out))
+        return Incidents(Path(out), reports)
     except OSError as error:
         raise UsageError(
             f"cannot write to {out}: {error.strerror}", hint="Choose another --out DIR."

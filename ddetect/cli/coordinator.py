@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import os
-from functools import partial
 from pathlib import Path
 
 from ddetect.errors import HostError
@@ -56,9 +55,8 @@ def run(args: argparse.Namespace) -> int:
     from ddetect.coordinator.incidents import Incidents
     from ddetect.coordinator.server import Coordinator, Options, check_listen
     from ddetect.coordinator.state import Job
-    from ddetect.correlate.judge import judge
-    from ddetect.correlate.signatures import read_signatures
     from ddetect.errors import UsageError
+    from ddetect.frameworks.patterns import read_patterns
     from ddetect.model import Settings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
@@ -78,13 +76,8 @@ def run(args: argparse.Namespace) -> int:
         ) from error
     name = args.job or _job_name(args.run_dir)
     incidents.close_stale(name)
-    settings = Settings(patience_s=args.patience, startup_s=args.startup)
-    job = Job(
-        name,
-        settings,
-        judge=partial(judge, signatures=read_signatures(args.signatures)),
-        first_number=incidents.next_number(),
-    )
+    settings = Settings(args.patience, startup_s=args.startup, signatures=read_patterns(args.signatures))
+    job = Job(name, settings, first_number=incidents.next_number())
     options = Options(args.run_dir, listen, token, parse_on_hang(args.on_hang), args.notify)
 
     async def serve() -> None:

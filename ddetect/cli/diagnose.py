@@ -11,12 +11,13 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ddetect.cli.look import wants_color
 from ddetect.correlate.judge import judge
-from ddetect.correlate.signatures import read_signatures
 from ddetect.errors import BadSnapshot
+from ddetect.frameworks.patterns import read_patterns
 from ddetect.model import Incident, Snapshot, Stage, Status, Verdict
 from ddetect.report.formats import JSON, REPORTS, TEXT, Report, Shown, named
 from ddetect.wire.file import read_snapshot
@@ -52,15 +53,19 @@ def add_arguments(parser: argparse.ArgumentParser, reports: Sequence[Report] = R
         "--signatures",
         metavar="FILE",
         default=os.environ.get("DDETECT_SIGNATURES"),
-        help="know the frames of your own framework too: a JSON file like ddetect/correlate/signatures.json",
+        help="know the frames of your own framework too: a JSON file like ddetect/frameworks/general.json",
     )
 
 
 def run(args: argparse.Namespace, reports: Sequence[Report] = REPORTS) -> int:
     """Read all, judge all, then print: a bad file spoils no half-printed answer."""
     snapshots = [read_snapshot(snapshot_path(path)) for path in args.files]
-    signatures = read_signatures(args.signatures)
-    incidents = [replay(snapshot, judge(snapshot, signatures=signatures)) for snapshot in snapshots]
+    added = read_patterns(args.signatures)
+    if added:  # else those that it was judged with
+        snapshots = [
+            replace(snapshot, settings=replace(snapshot.settings, signatures=added)) for snapshot in snapshots
+        ]
+    incidents = [replay(snapshot, judge(snapshot)) for snapshot in snapshots]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     report, shown = named(args.format, reports), Shown(wants_color(sys.stdout), width)
     texts = [

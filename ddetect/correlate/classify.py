@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ddetect.correlate.kinds import Kind, Posture
-from ddetect.correlate.signatures import FramePattern, Rule, Signatures
 from ddetect.correlate.where import innermost_user, is_probe, is_user
+from ddetect.frameworks.framework import Framework
+from ddetect.frameworks.kinds import Kind, Posture
+from ddetect.frameworks.patterns import FramePattern, StackPattern
 from ddetect.model import DEVICE_LIBRARY, Frame, Role, Sighting, Thread
-
-__all__ = ["Doing", "NATIVE_COLLECTIVE", "Signatures", "classify", "classify_thread", "posture_of"]
 
 _ALWAYS_FILE_CALLS = frozenset({"flock", "fsync", "fdatasync", "sync", "syncfs", "openat", "open", "creat"})
 _FILE_CALLS = re.compile(
@@ -24,8 +23,6 @@ _FILE_WCHAN = re.compile(
     r"|jbd2|io_schedule|folio_wait|wait_on_page|xfs_|ext4_|beegfs"
 )
 _NATIVE_LOCK = re.compile(r"PyThread_acquire_lock|lock_PyThread_acquire|rlock_acquire|acquire_timed")
-NATIVE_COLLECTIVE = re.compile(r"\bc10d::|\bgloo::|\bp?nccl[A-Z]")
-"""Inside DDP's reducer, a process group or its backend."""
 # Whoever stands inside the runtime in a job that does not move waits for the device, also where it only launches: the
 # queue is full. Driver and runtime have no names for their own functions; then the library stands for them.
 _NATIVE_DEVICE = re.compile(
@@ -34,7 +31,6 @@ _NATIVE_DEVICE = re.compile(
 )
 _MAY_SYNC = frozenset({Kind.USER, Kind.OPTIMIZER, Kind.CHECKPOINT})
 """Kinds of code that may ask the device for a number: `.item()` and `.cpu()` have no frame of their own."""
-_WORKER_LOOP = re.compile(r"torch/utils/data/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +106,7 @@ def _fits(pattern: FramePattern, frame: Frame) -> bool:
     return pattern.file.search(frame.file) is not None and pattern.function.search(frame.function) is not None
 
 
-def _match(rule: Rule, stack: tuple[Frame, ...], above_user: int) -> Frame | None:
+def _match(rule: StackPattern, stack: tuple[Frame, ...], above_user: int) -> Frame | None:
     reach = {"innermost": 1, "above_user": above_user}.get(rule.at, len(stack))
     for position, frame in enumerate(stack[:reach]):
         if not _fits(rule.frame, frame):
@@ -120,49 +116,49 @@ def _match(rule: Rule, stack: tuple[Frame, ...], above_user: int) -> Frame | Non
     return None
 
 
-def _plain_stack(thread: Thread, role: Role) -> tuple[Frame, ...]:
+def _plain_stack(thread: Thread, role: Role, framework: Framework) -> tuple[Frame, ...]:
     """Drop the probe's frames, and of a forked loader worker everything that it copied from its parent."""
     stack = tuple(frame for frame in thread.stack if not is_probe(frame))
     if role is Role.LOADER_WORKER:
         for position, frame in enumerate(stack):
-            if frame.function == "_worker_loop" and _WORKER_LOOP.search(frame.file):
+            if framework.worker_loop.search(f"{frame.file}:{frame.function}"):
                 return stack[: position + 1]
     return stack
 
 
 def classify_thread(
-    thread: Thread, signatures: Signatures, *, process_state: str = "", role: Role = Role.RANK
+    thread: Thread, framework: Framework, *, process_state: str = "", role: Role = Role.RANK
 ) -> Doing:
     """Say what one thread does."""
-    stack = _plain_stack(thread, role)
+    stack = _plain_stack(thread, role, framework)
     posture = posture_of(thread, process_state)
     if not stack and not thread.native:
         return Doing(Kind.UNREAD, posture, thread=thread)
     above_user = next(
-        (n for n, frame in enumerate(stack) if is_user(frame, signatures.frameworks)), len(stack)
+        (n for n, frame in enumerate(stack) if is_user(frame, framework.patterns.packages)), len(stack)
     )
-    user = innermost_user(stack, signatures.frameworks)
+    user = innermost_user(stack, framework.patterns.packages)
     lock, syncs = None, False
     if thread.native:
         lock = any(_NATIVE_LOCK.search(symbol) for symbol in thread.native)
         syncs = any(_NATIVE_DEVICE.search(symbol) for symbol in thread.native)
-    for rule in signatures.rules:
+    for rule in framework.patterns.stacks:
         frame = _match(rule, stack, above_user)
         if frame is not None and not (syncs and rule.kind in _MAY_SYNC):
             op = frame.function if rule.op == "$function" else rule.op
             return Doing(rule.kind, posture, op, user, thread, lock)
-    if thread.native and any(NATIVE_COLLECTIVE.search(symbol) for symbol in thread.native) and not lock:
+    if thread.native and any(framework.native_call.search(symbol) for symbol in thread.native) and not lock:
         return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock)
     if syncs:
         return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock)
     return Doing(Kind.USER, posture, "", user, thread, lock)
 
 
-def classify(sighting: Sighting, signatures: Signatures, role: Role = Role.RANK) -> Doing:
+def classify(sighting: Sighting, framework: Framework, role: Role = Role.RANK) -> Doing:
     """Say what a process does: what its main thread does."""
     main = sighting.main
     if main is None:
         state = sighting.state
         posture = {"D": Posture.DISK, "T": Posture.STOPPED, "t": Posture.STOPPED}.get(state, Posture.UNKNOWN)
         return Doing(Kind.UNREAD, posture)
-    return classify_thread(main, signatures, process_state=sighting.state, role=role)
+    return classify_thread(main, framework, process_state=sighting.state, role=role)

@@ -1,7 +1,7 @@
 """How far each member of each group has come. Progress and Ops enter; Standings and calls per slot leave.
 
-A group is (backend, name, members). On gloo a rank that entered runs the operation; elsewhere "enqueued" says
-nothing about the device. Never here: who is blocked (waits.py), who is at fault (rules/).
+A group is (backend, name, members). On a host backend a rank that entered runs the operation; elsewhere "enqueued"
+says nothing about the device. Never here: who is blocked (waits.py), who is at fault (rules/).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ddetect.frameworks.framework import Framework
 from ddetect.model import UNKNOWN, CallSpec, Group, Ints, Snapshot
 
 Bools = npt.NDArray[np.bool_]
 _MOST_RANKS = 1 << 24
-HOST_BACKENDS = frozenset({"gloo", "mpi", "fake", ""})
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +32,7 @@ class Standing:
     started: Ints
     completed: Ints
     oldest_open: Ints
-
-    @property
-    def on_device(self) -> bool:
-        """The host runs ahead: a stream waits, not the thread."""
-        return self.group.backend not in HOST_BACKENDS
+    on_device: bool  # the host runs ahead: a stream waits, not the thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +72,7 @@ def _same_groups(snapshot: Snapshot) -> list[tuple[Group, tuple[int, ...]]]:
     ]
 
 
-def standings(snapshot: Snapshot, world: int) -> tuple[Standing, ...]:
+def standings(snapshot: Snapshot, world: int, framework: Framework) -> tuple[Standing, ...]:
     """One Standing per group that anybody has used."""
     progress = snapshot.comms.progress
     told = distinct(progress.rank)
@@ -93,22 +89,22 @@ def standings(snapshot: Snapshot, world: int) -> tuple[Standing, ...]:
         )
         members = distinct(np.array(group.members, np.int64))
         sure = bool(len(members))
-        if not sure and group.name == "0" and world > 0:
+        if not sure and framework.has_everyone(group) and world > 0:
             members, sure = np.arange(world), True
         elif not sure:
             members = distinct(progress.rank[rows])
         rows = rows[np.isin(progress.rank[rows], members)]
         at = np.searchsorted(members, progress.rank[rows])
-        columns = []
-        for column in (progress.enqueued, progress.started, progress.completed, progress.oldest_open):
-            values = np.zeros(len(members), np.int64)
-            values[at] = column[rows]
-            columns.append(values)
+        columns: dict[str, Ints] = {}
+        for name in ("enqueued", "started", "completed", "oldest_open"):
+            columns[name] = np.zeros(len(members), np.int64)
+            columns[name][at] = getattr(progress, name)[rows]
         has_row = np.zeros(len(members), bool)
         has_row[at] = True
         read = np.isin(members, told)
         dropped = read & ~has_row & np.isin(members, wrapped)
-        found.append(Standing(group, ids, members, sure, read, dropped, *columns))
+        device = framework.on_device(group.backend)
+        found.append(Standing(group, ids, members, sure, read, dropped, on_device=device, **columns))
     return tuple(found)
 
 
@@ -126,16 +122,3 @@ def calls_at(snapshot: Snapshot, standing: Standing, seq: int) -> list[Callers]:
         Callers(snapshot.comms.calls[kind // width], distinct(ops.rank[at[which == n]]), kind % width - 1)
         for n, kind in enumerate(kinds.tolist())
     ]
-
-
-def op_name(spec: CallSpec | None) -> str:
-    """A collective's name as people write it: without the variants of the C++ side."""
-    if spec is None:
-        return "a collective"
-    name = spec.op.rpartition(":")[2].lower().removesuffix("_coalesced")
-    return {
-        "allreduce": "all_reduce", "_broadcast_oop": "broadcast", "_reduce_oop": "reduce", "allgather": "all_gather",
-        "_all_gather_base": "all_gather_into_tensor", "_allgather_base": "all_gather_into_tensor",
-        "_reduce_scatter_base": "reduce_scatter_tensor", "alltoall": "all_to_all", "all_to_all_single": "all_to_all",
-        "alltoall_base": "all_to_all",
-    }.get(name, name)  # fmt: skip

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import as_waiting, stuck_in, wait_lines
 from ddetect.correlate.ranking import MOST_EVIDENCE, join, named_by, strongest
 from ddetect.correlate.rules.consequence import deaths_of
@@ -18,6 +17,7 @@ from ddetect.correlate.rules.death_words import MOST_LINES, death_deeds, death_l
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait, every_node_is_heard, unheard
 from ddetect.correlate.waits import Waits
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
     Culprit,
     Proof,
@@ -73,8 +73,8 @@ def concluded(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
     if first.status is Status.STOPPED and first.precedence is not Precedence.FIRST_FAULT:
         # A living rank is named: say who died, and that this is why the job has stopped.
         deaths = deaths_of(scene)
-        evidence = [*evidence[: MOST_EVIDENCE - MOST_LINES], *death_lines(deaths)]
-        claims.append(AlsoDied(death_deeds(deaths)))
+        evidence = [*evidence[: MOST_EVIDENCE - MOST_LINES], *death_lines(deaths, scene.framework)]
+        claims.append(AlsoDied(death_deeds(deaths, scene.framework)))
     evidence += [f"also: {say(_claims(one), scene.names)}" for one in rest[:3] if one.claims != first.claims]
     advice = [
         line

@@ -13,7 +13,6 @@ from dataclasses import replace
 from ddetect.correlate import confidence
 from ddetect.correlate.conclude import concluded, not_read, said, undecided
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.rules.alone import stuck_alone
 from ddetect.correlate.rules.apart import calls_apart
 from ddetect.correlate.rules.consequence import deaths_of
@@ -26,8 +25,9 @@ from ddetect.correlate.rules.mismatch import mismatch
 from ddetect.correlate.rules.missing import never_entered
 from ddetect.correlate.rules.unseen import connections_closed, fell_silent, oldest_consequence
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.signatures import Signatures, default_signatures
 from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
+from ddetect.frameworks import FRAMEWORKS, Registry
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
     Departure,
     Phase,
@@ -36,7 +36,6 @@ from ddetect.model import (
     Snapshot,
     Status,
     Verdict,
-    Words,
 )
 from ddetect.model.claims import (
     JobIs,
@@ -62,8 +61,7 @@ def judge(
     *,
     now: float = 0.0,
     settings: Settings | None = None,
-    signatures: Signatures | None = None,
-    words: Words | None = None,
+    frameworks: Registry = FRAMEWORKS,
 ) -> Verdict:
     """Judge a snapshot. `now` decides nothing: a snapshot carries ages, so a replay gives the same verdict.
 
@@ -71,7 +69,7 @@ def judge(
     """
     if settings is not None:
         snapshot = replace(snapshot, settings=settings)
-    scene = Scene(snapshot, signatures or default_signatures(), words)
+    scene = Scene(snapshot, frameworks)
     return said(scene, _judge(scene))
 
 
@@ -86,11 +84,11 @@ def _judge(scene: Scene) -> Verdict:
     return concluded(scene, waits, findings) if findings else undecided(scene, waits)
 
 
-def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tuple[int, ...]:
+def wants_native(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple[int, ...]:
     """The processes whose native stack would decide something: a culprit asleep on a futex at a line of the user's,
     a busy one that may be in `.item()`, and one of those that seem to wait in backward.
     """
-    scene = Scene(snapshot, signatures or default_signatures())
+    scene = Scene(snapshot, frameworks)
     one = _backward_to_prove(scene)
     if not (scene.asks_lock | scene.asks_device | scene.native_fades).any():
         return one
@@ -104,14 +102,17 @@ def wants_native(snapshot: Snapshot, signatures: Signatures | None = None) -> tu
     return tuple(sorted({*one, *(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid)}))
 
 
-def asked_to_end(snapshot: Snapshot, signatures: Signatures | None = None) -> bool:
+def asked_to_end(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> bool:
     """Whether somebody wanted the job to end: what died of that is no alarm."""
-    return bool(snapshot.gone) and on_purpose(Scene(snapshot, signatures or default_signatures())) is not None
+    return bool(snapshot.gone) and on_purpose(Scene(snapshot, frameworks)) is not None
 
 
-def deaths_in(snapshot: Snapshot) -> tuple[str, ...]:
+def deaths_in(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple[str, ...]:
     """Evidence: the ranks that died, a line each."""
-    return death_lines(deaths_of(Scene(snapshot, default_signatures()))) if snapshot.gone else ()
+    if not snapshot.gone:
+        return ()
+    scene = Scene(snapshot, frameworks)
+    return death_lines(deaths_of(scene), scene.framework)
 
 
 def _backward_to_prove(scene: Scene) -> tuple[int, ...]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddetect.correlate.classify import classify, classify_thread
-from ddetect.correlate.kinds import COMMUNICATING, Kind, Posture
-from ddetect.correlate.signatures import default_signatures
 from ddetect.correlate.where import Path, functions, innermost_user
+from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
+from ddetect.frameworks.framework import Framework
+from ddetect.frameworks.kinds import COMMUNICATING, Kind, Posture
 from ddetect.model import Ints, Role, Sample, Sighting, Snapshot
 from ddetect.rankset import format_ranks
 
@@ -53,19 +54,25 @@ class Motion:
         return "; ".join(part for part in (self.certain, self.weak) if part)
 
 
-def moved(snapshot: Snapshot, ranks: Iterable[int]) -> Motion:
+def moved(snapshot: Snapshot, ranks: Iterable[int], frameworks: Registry = FRAMEWORKS) -> Motion:
     """What moved among these ranks between the first look and the last: fetches, stacks, bytes."""
     wanted = np.unique(np.fromiter(ranks, np.int64))
+    framework = framework_of(snapshot, frameworks)
     certain: list[str] = []
     weak: list[str] = []
     for before, after in zip(snapshot.samples, snapshot.samples[1:], strict=False):
-        for what, movers in changes(before, after, wanted).items():
+        for what, movers in changes(before, after, wanted, framework).items():
             (weak if what in WEAK else certain).append(f"{what} on {_ranks(movers)}")
     return Motion("; ".join(dict.fromkeys(certain)), "; ".join(dict.fromkeys(weak)))
 
 
 def changes(
-    before: Sample, after: Sample, wanted: Ints, *, io_noise_bytes: int = IO_NOISE_BYTES
+    before: Sample,
+    after: Sample,
+    wanted: Ints,
+    framework: Framework,
+    *,
+    io_noise_bytes: int = IO_NOISE_BYTES,
 ) -> dict[str, set[int]]:
     """Compare two looks, process by process: what changed, and on which ranks. What is in WEAK proves nothing."""
     first = {_process(before, i): i for i in np.flatnonzero(np.isin(before.rank, wanted))}
@@ -80,45 +87,46 @@ def changes(
         old, new = _path(before, int(then)), _path(after, int(now))
         if role in (Role.RANK, Role.LOADER_WORKER) and None not in (old, new) and old != new:
             found.setdefault("the stack changes", set()).add(rank)
-        elif role == Role.RANK and (what := _threads_move(_sighting(before, then), _sighting(after, now))):
+        elif role == Role.RANK and (
+            what := _threads_move(_sighting(before, then), _sighting(after, now), framework)
+        ):
             found.setdefault(what, set()).add(rank)
         known = min(after.io_bytes[now], before.io_bytes[then]) >= 0
         if known and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
             found.setdefault(CHILD_MOVES if role == Role.CHILD else BYTES_MOVE, set()).add(rank)
-    return found | _said_of_children(after, found.pop(CHILD_MOVES, set()))
+    return found | _said_of_children(after, found.pop(CHILD_MOVES, set()), framework)
 
 
-def _threads_move(before: Sighting, after: Sighting) -> str:
+def _threads_move(before: Sighting, after: Sighting, framework: Framework) -> str:
     """What to say of its other threads, if the main thread waits for a lock or a thread; "" if they stand still."""
     if before.dumper != after.dumper:
         return ""
-    old, new = _others(before), _others(after)
+    old, new = _others(before, framework), _others(after, framework)
     moving = (old - new) + (new - old)
     if not moving:
         return ""
-    signatures = default_signatures()
-    doing = classify(after, signatures)
+    doing = classify(after, framework)
     if not (doing.kind in (Kind.LOCK, Kind.TEARDOWN) or doing.waits_on_user_line or doing.lock is True):
         return ""
     kinds = {
-        classify_thread(thread, signatures).kind
+        classify_thread(thread, framework).kind
         for thread in (*before.threads, *after.threads)
         if not thread.is_main and functions(thread.stack) in moving
     }
     return LOOP_MOVES if kinds & _TRAINING else THREAD_MOVES
 
 
-def _others(sighting: Sighting) -> Counter[Path]:
+def _others(sighting: Sighting, framework: Framework) -> Counter[Path]:
     """Where the other threads are. Without a line of the user's a thread is a library's own: those run for ever."""
-    frameworks = default_signatures().frameworks
+    packages = framework.patterns.packages
     return Counter(
         functions(thread.stack)
         for thread in sighting.threads
-        if not thread.is_main and innermost_user(thread.stack, frameworks) is not None
+        if not thread.is_main and innermost_user(thread.stack, packages) is not None
     )
 
 
-def _said_of_children(sample: Sample, ranks: set[int]) -> dict[str, set[int]]:
+def _said_of_children(sample: Sample, ranks: set[int], framework: Framework) -> dict[str, set[int]]:
     """What to say of ranks whose children move; one that nobody could read may well wait for its child."""
     if not ranks:
         return {}
@@ -127,13 +135,13 @@ def _said_of_children(sample: Sample, ranks: set[int]) -> dict[str, set[int]]:
     said = dict.fromkeys(ranks, CHILD_MOVES)
     for row in rows:
         rank = int(sample.rank[row])
-        said[rank] = _of_a_child(_sighting(sample, row), rank in with_workers)
+        said[rank] = _of_a_child(_sighting(sample, row), rank in with_workers, framework)
     return {what: {rank for rank in ranks if said[rank] == what} for what in {*said.values()} - {""}}
 
 
-def _of_a_child(sighting: Sighting, has_workers: bool) -> str:
+def _of_a_child(sighting: Sighting, has_workers: bool, framework: Framework) -> str:
     """What a moving child means for its rank; "" where the rank certainly waits for something else."""
-    doing = classify(sighting, default_signatures())
+    doing = classify(sighting, framework)
     if doing.posture is Posture.STOPPED or doing.kind in COMMUNICATING:
         return ""
     if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING):

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ddetect.correlate.collectives import HOST_BACKENDS
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.posted import Met, Posted
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.correlate.wait import Wait, minds_own_business, numbers, presume
+from ddetect.frameworks.framework import Needs
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Group, P2PKind
 
 
@@ -81,7 +81,7 @@ def _blocked(scene: Scene, posted: Posted, own: Bools) -> list[Blocked]:
         if scene.gone[position] or scene.stopped[position]:
             continue
         group = posted.group(one.group)
-        if group is not None and group.backend not in HOST_BACKENDS and own[position]:
+        if group is not None and scene.framework.on_device(group.backend) and own[position]:
             continue  # posted on the device, outstanding; its host is elsewhere and does not wait for it
         found.append(one)
     return found
@@ -187,7 +187,7 @@ def _from_anyone(
             tuple(sorted(absent.blind)),
             group=group,
             p2p=True,
-            any_one=len(known) > 1,
+            needs=Needs.ANY if len(known) > 1 else Needs.ALL,
             doubtful=not sure or bool(absent.held & known),
         )
     )
@@ -198,7 +198,9 @@ def _members(scene: Scene, group: Group | None) -> tuple[tuple[int, ...], bool]:
     """The ranks of a group, and whether that is certain."""
     if group is not None and group.members:
         return group.members, True
-    return numbers(scene.ranks[scene.ranks < scene.world]), group is not None and group.name == "0"
+    return numbers(
+        scene.ranks[scene.ranks < scene.world]
+    ), group is not None and scene.framework.has_everyone(group)
 
 
 def _barriers(scene: Scene, posted: Posted, barriers: dict[int, list[int]]) -> list[Wait]:

@@ -13,7 +13,6 @@ from enum import IntEnum
 
 import numpy as np
 
-from ddetect.correlate.collectives import HOST_BACKENDS
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.model import UNKNOWN, Group, Ints, P2PKind
 
@@ -68,7 +67,7 @@ class Posted:
 
     def on_device(self, number: int) -> bool:
         """Whether the group has a backend that runs on a device: there the host posts ahead."""
-        return bool(self._backends_of(number) - HOST_BACKENDS)
+        return any(map(self._scene.framework.on_device, self._backends_of(number)))
 
     def _backends_of(self, number: int) -> frozenset[str]:
         return self._backends[number] if 0 <= number < len(self._backends) else frozenset()
@@ -133,10 +132,10 @@ class Posted:
         scene = self._scene
         at = np.minimum(np.searchsorted(scene.ranks, ranks), len(scene.ranks) - 1)
         told = (scene.ranks[at] == ranks) & self._looked_at[at]
-        backends = self._backends_of(number)
-        if not backends or backends & HOST_BACKENDS:
+        device = [scene.framework.on_device(backend) for backend in self._backends_of(number)]
+        if not all(device) or not device:
             told &= (scene.phase[at] != UNKNOWN) & ~self._full[at]
-        if backends - HOST_BACKENDS:
+        if any(device):
             told &= scene.progress_read[at] & ~self._recorder_full[at]
             key = self.group_key(number)
             if key != UNKNOWN:

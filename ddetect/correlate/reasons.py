@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ddetect.correlate.classify import classify_thread
-from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.phrases import culprit
 from ddetect.correlate.scene import Scene, Seen
 from ddetect.correlate.where import format_stack, innermost_user, where_of
+from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.model import (
     UNKNOWN,
     Cause,
@@ -32,7 +32,7 @@ TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
 
 EXIT_TAKES_S = 5.0
-"""A process that raised ends its loader workers (torch waits 5 s for one) and flushes; only then does it hang."""
+"""A process that raised ends its loader workers (some wait 5 s for one) and flushes; only then does it hang."""
 
 MOST_CHILDREN = 6
 """Child processes that are shown when a rank waits for one of them."""
@@ -170,7 +170,7 @@ def _gil(seen: Seen, scene: Scene) -> Reason | None:
     unpaged = seen.tick_age_s == float("inf") and not owner.active and len(scene.snapshot.samples) > 1
     if not silent and not (unpaged and _owns_in_every_look(scene, seen, owner)):
         return None
-    frame = innermost_user(owner.stack, scene.signatures.frameworks)
+    frame = innermost_user(owner.stack, scene.framework.patterns.packages)
     more: tuple[str, ...] = (f"thread {owner.name!r} owns the GIL: {format_stack(owner.stack)}",)
     if silent:
         more += (f"no other Python thread of this process has run for {seen.tick_age_s:.1f} s",)
@@ -255,8 +255,10 @@ def _data(scene: Scene, seen: Seen) -> Reason:
 def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
     """The rank, as seen through the thread that has the batch in its hands: the one that pins memory."""
     for thread in seen.sighting.threads:
-        if not thread.is_main and any(frame.file.endswith("/pin_memory.py") for frame in thread.stack):
-            doing = classify_thread(thread, scene.signatures, process_state=seen.sighting.state)
+        if not thread.is_main and any(
+            scene.framework.hands_over.search(frame.file) for frame in thread.stack
+        ):
+            doing = classify_thread(thread, scene.framework, process_state=seen.sighting.state)
             if doing.kind is Kind.FETCH:
                 return replace(seen, doing=replace(doing, frame=doing.frame or seen.doing.frame))
     return None
@@ -273,7 +275,7 @@ def _for_loader(one: Seen, reason: Reason, rank_line: tuple[str, ...]) -> Reason
 _WORKS = frozenset(
     {Posture.BUSY, Posture.ASLEEP, Posture.DISK, Posture.TERMINAL, Posture.PIPE, Posture.CHILD}
 )
-"""Inside torch.distributed: it does something of its own there, like pickling an object."""
+"""Inside an operation: it does something of its own there, like pickling an object."""
 
 
 _AT = {

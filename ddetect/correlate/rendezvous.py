@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.scene import ELSEWHERE, Bools, Scene
 from ddetect.correlate.wait import Wait, every_node_is_heard, numbers, unheard
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Phase
 
 
@@ -22,19 +22,18 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     if not joining.any():
         return []
     outside = scene.live & ~joining
-    new_group = [
-        int(r) for r in scene.ranks[joining & by_stack] if scene.rank_process(int(r)).doing.op == "new_group"
-    ]
+    first_meeting = scene.framework.words.join
+    later = {scene.rank_process(int(r)).doing.op for r in scene.ranks[joining & by_stack]} - {first_meeting}
     host_held |= joining
     ranks = numbers(scene.ranks[joining])
-    if new_group and not starting.any():
+    if later and not starting.any():
         talks = np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P))
         missing = outside & ((scene.kind != Kind.UNREAD) | np.isin(scene.phase, ELSEWHERE))
         # Who is in a collective is held there: an edge all the same, so that a cycle can show.
         missing = missing & ~(talks & ~host_held)
         return [
             Wait(
-                "new_group",
+                min(later),
                 ranks,
                 (),
                 numbers(scene.ranks[missing]),
@@ -55,11 +54,12 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     blind |= absent & ~late
     return [
         Wait(
-            "init_process_group",
+            first_meeting,
             ranks,
             numbers(scene.ranks[late | left]),
             (),
             numbers(scene.ranks[blind]),
             ranks,
+            joins=True,
         )
     ]

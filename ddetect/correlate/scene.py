@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ddetect.correlate.classify import UNREAD, Doing, classify
-from ddetect.correlate.collectives import HOST_BACKENDS, Standing, distinct, standings
-from ddetect.correlate.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
-from ddetect.correlate.signatures import Signatures
+from ddetect.correlate.collectives import Standing, distinct, standings
 from ddetect.correlate.where import Path, functions
-from ddetect.model import UNKNOWN, Floats, Gone, Ints, Names, Phase, Role, Sighting, Snapshot, Words
+from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
+from ddetect.frameworks.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
+from ddetect.model import UNKNOWN, Floats, Gone, Ints, Names, Phase, Role, Sighting, Snapshot
 
 ELSEWHERE = (Phase.STARTING, Phase.DATA, Phase.LEAVING, Phase.EXITING)
 _OF_ITS_OWN = (
@@ -60,10 +60,9 @@ class Seen:
 class Scene:
     """A snapshot as rules see it. Ranks are numbers; columns are dense and follow `ranks`."""
 
-    def __init__(self, snapshot: Snapshot, signatures: Signatures, words: Words | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> None:
         self.snapshot = snapshot
-        self.words = words or Words()
-        self.signatures = signatures
+        self.framework = framework_of(snapshot, frameworks)
         self._doings: dict[tuple[int, Role], tuple[Sighting, Doing]] = {}
         roster, beats = snapshot.roster, snapshot.beats
         parts = [roster.rank, snapshot.comms.progress.rank, snapshot.comms.p2p.rank]
@@ -164,7 +163,7 @@ class Scene:
         """What a process does, by one look at it. Found out once per sighting."""
         known = self._doings.get((id(sighting), role))
         if known is None:  # the sighting is kept, so that its id stays its own
-            known = self._doings[id(sighting), role] = (sighting, classify(sighting, self.signatures, role))
+            known = self._doings[id(sighting), role] = (sighting, classify(sighting, self.framework, role))
         return known[1]
 
     @cached_property
@@ -197,12 +196,12 @@ class Scene:
     @cached_property
     def names(self) -> Names:
         """How sentences call the members of this job."""
-        return Names(self.words, self.world, self.snapshot.lanes)
+        return Names(self.framework.words, self.world, self.snapshot.lanes)
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
         """How far the members of each group have come."""
-        return standings(self.snapshot, self.world)
+        return standings(self.snapshot, self.world, self.framework)
 
     @cached_property
     def progress_read(self) -> Bools:
@@ -214,7 +213,7 @@ class Scene:
         """Whether the job computes on GPUs: one of its ranks has one, a group is of a backend for them, or a rank spins
         inside a collective, as NCCL does (gloo sleeps there).
         """
-        if any(group.backend not in HOST_BACKENDS for group in self.snapshot.comms.groups):
+        if any(self.framework.on_device(group.backend) for group in self.snapshot.comms.groups):
             return True
         spins = np.isin(self.kind, tuple(COMMUNICATING)) & (self.posture == Posture.BUSY) & self.steady
         return bool(spins.any()) or any(

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddetect.correlate.collectives import Standing
-from ddetect.correlate.kinds import OWN_BUSINESS, Kind, Posture
 from ddetect.correlate.scene import ELSEWHERE, Bools, Scene
+from ddetect.frameworks.framework import Needs
+from ddetect.frameworks.kinds import OWN_BUSINESS, Kind, Posture
 from ddetect.model import UNKNOWN, Group, Ints, Phase
 
-ROOTED = frozenset({"broadcast", "reduce", "gather", "scatter"})
 IN_COMMUNICATION = (Phase.COLLECTIVE, Phase.P2P)
 
 
@@ -34,8 +34,21 @@ class Wait:
     seq: int | None = None
     standing: Standing | None = None
     p2p: bool = False
-    any_one: bool = False  # one of the missing is enough
+    needs: Needs = Needs.ALL  # who of the missing has to come
     doubtful: bool = False  # the ring dropped something, or the members are not certain
+    joins: bool = False  # the job's first meeting: its members are not in a group yet
+
+    @property
+    def any_one(self) -> bool:
+        """One of the missing is enough."""
+        return self.needs is Needs.ANY
+
+    @property
+    def owed(self) -> tuple[int, ...]:
+        """Who has to come first: the root of a rooted operation, if that is missing; else everybody who is."""
+        if self.needs is Needs.ROOT and self.root in (*self.targets, *self.blind):
+            return (self.root,) if self.root in self.targets else ()
+        return self.targets
 
     @property
     def targets(self) -> tuple[int, ...]:

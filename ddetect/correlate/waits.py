@@ -13,22 +13,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ddetect.correlate.classify import NATIVE_COLLECTIVE
-from ddetect.correlate.collectives import Standing, calls_at, op_name
+from ddetect.correlate.collectives import Standing, calls_at
 from ddetect.correlate.graph import components
-from ddetect.correlate.kinds import Kind, Posture
 from ddetect.correlate.point_to_point import point_to_point_waits
 from ddetect.correlate.posted import table_full
 from ddetect.correlate.rendezvous import rendezvous_waits
 from ddetect.correlate.scene import ELSEWHERE, Bools, Scene
 from ddetect.correlate.wait import (
     IN_COMMUNICATION,
-    ROOTED,
     Wait,
     minds_own_business,
     numbers,
     presume,
 )
+from ddetect.frameworks.framework import Needs
+from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.model import UNKNOWN, Group, Ints
 
 
@@ -40,7 +39,7 @@ class Waits:
     blocked: Bools  # ranks whose host is held by one of them
     waited: Bools  # ranks that are certainly waited for
     presumed: Bools  # ranks that are waited for as far as their sighting tells
-    murky: Bools  # ranks inside torch.distributed, nobody knows in what
+    murky: Bools  # ranks inside an operation, nobody knows in what
     cycles: tuple[tuple[int, ...], ...] = ()
 
     def roots(self, scene: Scene) -> tuple[int, ...]:
@@ -75,7 +74,7 @@ def find_waits(scene: Scene) -> Waits:
         held = murky & ~scene.progress_read
         host_held |= held
         found += [
-            Wait(op or "torch.distributed", tuple(int(r) for r in ranks), doubtful=True)
+            Wait(op or scene.framework.words.inside, tuple(int(r) for r in ranks), doubtful=True)
             for op, ranks in _by_op(scene, held).items()
         ]
         murky = talking & ~host_held
@@ -86,7 +85,7 @@ def find_waits(scene: Scene) -> Waits:
 
 
 def _in_communication(scene: Scene) -> Bools:
-    """Ranks whose host is inside torch.distributed, if an operation of theirs is open."""
+    """Ranks whose host is inside an operation, if an operation of theirs is open."""
     kind, posture, phase = scene.kind, scene.posture, scene.phase
     inside = np.isin(kind, (Kind.COLLECTIVE, Kind.P2P, Kind.BACKWARD, Kind.DEVICE_SYNC))
     calls = np.isin(phase, IN_COMMUNICATION)
@@ -112,7 +111,7 @@ def reducer_seen(scene: Scene, ranks: Iterable[int]) -> bool:
     for sample in scene.snapshot.samples:
         for row in np.flatnonzero(np.isin(sample.pid, [pid for pid in pids if pid])):
             main = sample.sightings[int(sample.sighting[row])].main
-            if main is not None and any(NATIVE_COLLECTIVE.search(symbol) for symbol in main.native):
+            if main is not None and any(scene.framework.native_call.search(symbol) for symbol in main.native):
                 return True
     return False
 
@@ -166,7 +165,7 @@ def _groups_in_stacks(
             names: dict[int, set[str]] = {}
             for call in calls_at(scene.snapshot, standing, int(seq)):
                 for i in at[np.isin(scene.ranks[at], call.ranks)]:
-                    names.setdefault(int(i), set()).add(op_name(call.spec))
+                    names.setdefault(int(i), set()).add(scene.framework.operation(call.spec).name)
             for i, said in names.items():
                 if ops[i] in said:
                     fitting[i].append(standing.group)
@@ -192,9 +191,10 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
         mine = [call.spec for call in calls if np.isin(here, call.ranks).any()]
         first = min(mine, key=lambda spec: (spec.op, spec.root)) if mine else None
         roots = {spec.root for spec in mine if spec.root != UNKNOWN}
+        called = scene.framework.operation(first)
         waits.append(
             Wait(
-                op_name(first) if first else (scene.rank_process(int(here[0])).doing.op or "a collective"),
+                called.name if first else (scene.rank_process(int(here[0])).doing.op or called.name),
                 numbers(here),
                 numbers(sure),
                 numbers(presumed),
@@ -204,6 +204,7 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
                 standing.group,
                 int(seq),
                 standing,
+                needs=called.needs,
                 doubtful=not standing.sure_members,
             )
         )
@@ -211,7 +212,7 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
 
 
 def _waits_from_stacks(scene: Scene, murky: Bools, host_held: Bools) -> list[Wait]:
-    """No recorder told anything: ranks in torch.distributed wait for those that their stacks show elsewhere."""
+    """No recorder told anything: ranks in an operation wait for those that their stacks show elsewhere."""
     held = murky & ~scene.progress_read
     if not held.any():
         return []
@@ -220,7 +221,7 @@ def _waits_from_stacks(scene: Scene, murky: Bools, host_held: Bools) -> list[Wai
     presumed, blind = presume(scene, rest)
     return [
         Wait(
-            op or "torch.distributed",
+            op or scene.framework.words.inside,
             tuple(int(r) for r in ranks),
             (),
             numbers(presumed),
@@ -232,7 +233,7 @@ def _waits_from_stacks(scene: Scene, murky: Bools, host_held: Bools) -> list[Wai
 
 
 def _works_before_entering(scene: Scene, waits: list[Wait], murky: Bools) -> Bools:
-    """Ranks inside torch.distributed that all evidence shows in no operation: they pickle, or convert, on their own.
+    """Ranks inside an operation that all evidence shows in no operation: they pickle, or convert, on their own.
 
     Their recorder and their page were read, and others certainly wait for them. One that seems to wait there is only
     believed to be on its own if it is behind on gloo: so gloo is recorded here, and what it waits in would show.
@@ -252,7 +253,7 @@ def _by_op(scene: Scene, which: Bools) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for rank in scene.ranks[which]:
         doing = scene.rank_process(int(rank)).doing
-        op = "backward (DDP's all_reduce)" if doing.kind is Kind.BACKWARD else doing.op
+        op = scene.framework.words.backward if doing.kind is Kind.BACKWARD else doing.op
         found.setdefault(op, []).append(int(rank))
     return found
 
@@ -266,7 +267,7 @@ def _graph(scene: Scene, waits: list[Wait], host_held: Bools, murky: Bools) -> W
     for wait in waits:
         if wait.any_one:
             continue
-        named = _owed(wait)
+        named = set(wait.owed)
         _mark(scene, waited, named & set(wait.missing))
         _mark(scene, presumed, named & set(wait.presumed))
     if not (waited | presumed)[~host_held].any():
@@ -275,13 +276,6 @@ def _graph(scene: Scene, waits: list[Wait], host_held: Bools, murky: Bools) -> W
                 _mark(scene, waited, set(wait.missing))
                 _mark(scene, presumed, set(wait.presumed))
     return Waits(tuple(waits), host_held, waited, presumed, murky, _cycles(scene, waits, host_held))
-
-
-def _owed(wait: Wait) -> set[int]:
-    """Who has to come for it to end. A leaf is not blamed while nobody knows where the root is."""
-    if wait.on in ROOTED and wait.root in (*wait.targets, *wait.blind):
-        return {wait.root} & set(wait.targets)
-    return set(wait.targets)
 
 
 def _mark(scene: Scene, column: Bools, ranks: Iterable[int]) -> None:
@@ -298,7 +292,7 @@ def _cycles(scene: Scene, waits: list[Wait], host_held: Bools) -> tuple[tuple[in
     for number, wait in enumerate(waits, 1):
         if wait.any_one and not set(wait.targets) <= held:
             continue
-        rooted = wait.on in ROOTED and wait.root in wait.missing
+        rooted = wait.needs is Needs.ROOT and wait.root in wait.missing
         edges[-number] = targets & ({wait.root} if rooted else set(wait.missing))
         for waiter in targets.intersection(wait.waiters):
             edges[waiter].add(-number)

@@ -1,7 +1,7 @@
 """Which line is the user's. A stack enters, a frame leaves. Never here: what the thread does (classify.py).
 
-A company's own package in site-packages is user code; torch, the standard library and the frameworks named in
-signatures.json are not, and neither is the probe.
+A company's own package in site-packages is user code; the standard library and the packages that frameworks name are
+not, and neither is the probe.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ class Settings:
     startup_s: float = 30.0  # before the first step: suspicion after this long without motion
     samples: int = 3
     sample_gap_s: float = 0.35
+    signatures: str = ""  # the text of a user's own stack patterns
 
 
 @dataclass(frozen=True, eq=False)

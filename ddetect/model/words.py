@@ -10,24 +10,21 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How people who use a framework call its things; torch's words where a framework has none of its own."""
+    """How people who use a framework call its things; a plain program's words where it has none of its own."""
 
     member: str = "rank"  # who is judged, where a process is one member; and the process where it is several
     lane: str = "replica"  # one of several members that share a process
-    inside: str = "torch.distributed"  # where a thread is that talks to other members
-    join: str = "init_process_group"  # the call in which members first meet
-    backward: str = "backward (DDP's all_reduce)"  # the wait inside the backward pass
-    backward_call: str = "DDP's all_reduce (backward)"  # the same as the name of a call
-    loader: str = "its DataLoader"
-    # for advice: "Give every rank the same number of steps (...)", "..., or use ...", "network, firewalls, NICs, ..."
-    even_steps: str = "drop_last, an even sampler, or DDP's join()"
-    in_steps: tuple[str, ...] = (
-        "all_reduce",
-        "reduce_scatter",
-        "all_gather",
-    )  # where every step meets the others
-    exchange: str = "batch_isend_irecv"
-    below: str = "NCCL or gloo settings"
+    inside: str = "a call that others take part in"  # where a thread is that talks to other members
+    join: str = "joining the job"  # the operation in which members first meet
+    backward: str = "backward"  # a wait inside the backward pass
+    backward_call: str = "backward"  # the same as the name of a call
+    loader: str = "its loader"
+    hands_over: str = "hands batches over"  # what a thread of the rank does between loader and loop
+    # For advice. Empty: there is nothing to name.
+    in_steps: tuple[str, ...] = ()  # operations in which every step meets the others
+    even_steps: str = ""  # what gives every member the same number of steps
+    exchange: str = ""  # a call that sends and receives at once
+    below: str = ""  # whose settings may be at fault below Python
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ _GENERAL = {
     Cause.RENDEZVOUS: "Start the missing {noun}s, or look at the line at which they wait before {words.join}.",
     Cause.COLLECTIVE_MISMATCH: "Make every {noun} call the same operation here, with the same shape, dtype and root.",
     Cause.GROUP_ORDER_DEADLOCK: "Make every {noun} enter the groups in the same order.",
-    Cause.P2P_DEADLOCK: "Let one side send first and receive second, or use {words.exchange}.",
-    Cause.ALL_ENTERED_NONE_LEFT: "Look below Python: network, firewalls, NICs, {words.below}.",
+    Cause.P2P_DEADLOCK: "Let one side send first and receive second{or_use}.",
+    Cause.ALL_ENTERED_NONE_LEFT: "Look below Python: network, firewalls, NICs{below}.",
     Cause.DEVICE_STUCK: "Look at the device of the {noun} named: nvidia-smi, dmesg for Xid errors, its NIC.",
     Cause.KILLED_BY_SIGNAL: "Look for who killed it: `dmesg` (OOM killer), the scheduler's log, a native crash.",
     Cause.PYTHON_EXCEPTION: "Fix the exception; the errors of the other {noun}s follow from it.",
@@ -46,7 +46,10 @@ def advise(
     first = culprits[0].deed if culprits else None
     lines = _of_values(cause, first, held, names)
     if not lines and cause in _GENERAL:
-        lines = [_GENERAL[cause].format(noun=names.noun, words=names.words)]
+        words = names.words
+        or_use = f", or use {words.exchange}" if words.exchange else ""
+        below = f", {words.below}" if words.below else ""
+        lines = [_GENERAL[cause].format(noun=names.noun, words=words, or_use=or_use, below=below)]
     return (*lines, *_of_processes(cause, culprits))
 
 
@@ -83,7 +86,8 @@ def _what_it_misses(held: Sequence[StuckIn], names: Names) -> str:
     """Others that wait where gradients meet had one more step; elsewhere it is the call that it did not come to."""
     words, missed = names.words, held[0].op.name if held else ""
     if not missed or missed == words.backward or missed in words.in_steps:
-        return f"Give every {names.noun} the same number of steps ({words.even_steps})."
+        how = f" ({words.even_steps})" if words.even_steps else ""
+        return f"Give every {names.noun} the same number of steps{how}."
     return f"Let every {names.noun} call {missed}, or none."
 
 

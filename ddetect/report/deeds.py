@@ -73,7 +73,7 @@ def _about(deed: Deed, names: Names) -> str:
         case Act.LOADS_DATA:
             return f"loads data in its own process and {inner}"
         case Act.WAITS_FOR_LOADER:
-            return f"waits for {words.loader}: {_deliverer(deed)} {inner}"
+            return f"waits for {words.loader}: {_deliverer(deed, names)} {inner}"
         case Act.WAITS_FOR_IDLE_LOADER:
             return f"waits for {words.loader}, whose workers are all idle"
         case Act.HAS_NOT_JOINED:
@@ -135,10 +135,10 @@ def worker_words(process: Process) -> str:
     return f"{number} (pid {process.pid})"
 
 
-def _deliverer(deed: Deed) -> str:
+def _deliverer(deed: Deed, names: Names) -> str:
     if deed.process is not None:
         return worker_words(deed.process)
-    return f"its own thread {deed.thread!r}, which pins memory,"
+    return f"its own thread {deed.thread!r}, which {names.words.hands_over},"
 
 
 def _target(target: KernelCall) -> str:

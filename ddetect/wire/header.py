@@ -27,6 +27,7 @@ def header_pb(snapshot: model.Snapshot) -> snapshot_pb2.SnapshotHeader:
             startup_s=settings.startup_s,
             samples=settings.samples,
             sample_gap_s=settings.sample_gap_s,
+            signatures=settings.signatures,
         ),
         limits=[
             snapshot_pb2.Limit(phase=int(limit.phase), longest_s=limit.longest_s, seen=limit.seen)
@@ -57,5 +58,6 @@ def snapshot_from_header(
             startup_s=header.settings.startup_s,
             samples=header.settings.samples,
             sample_gap_s=header.settings.sample_gap_s,
+            signatures=header.settings.signatures,
         ),
     )

@@ -6,12 +6,12 @@ import numpy as np
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence, Weight
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.motion import moved
 from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.correlate.wait import IN_COMMUNICATION
 from ddetect.correlate.waits import Waits
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Cause, Phase, Proof, Status
 from ddetect.model.claims import Each
 

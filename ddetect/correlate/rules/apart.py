@@ -1,4 +1,4 @@
-"""Everyone is inside torch.distributed, and only stacks tell in what: no probe, no recorder.
+"""Everyone is inside an operation, and only stacks tell in what: no probe, no recorder.
 
 All in the default group and in different calls is a mismatch; some in groups of their own while the rest waits for them
 is most likely the order of groups; all in the same call from the same line is below Python, or a shape that no stack
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import culprit
 from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits, reducer_seen
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Status, Where
 from ddetect.model.claims import Disagree, NobodyLeaves, OwnGroups
 from ddetect.model.deeds import Act, CallMade, Deed, OpLabel, Part, Side
@@ -49,7 +49,7 @@ def calls_apart(scene: Scene, waits: Waits) -> list[Finding]:
     apart = _root_apart(scene, calls) or _op_apart(scene, calls) or _line_apart(scene, calls)
     if (
         not apart
-        and all(call.op == scene.words.backward_call for call in calls.values())
+        and all(call.op == scene.framework.words.backward_call for call in calls.values())
         and not reducer_seen(scene, calls)
     ):
         return []  # with a GPU the main thread sleeps through every backward pass while the device works
@@ -70,7 +70,7 @@ def _all_calls(scene: Scene, waits: Waits) -> dict[int, Called]:
     for rank in map(int, scene.ranks):
         doing, row = scene.rank_process(rank).doing, row_of.get(rank)
         if doing.kind is Kind.BACKWARD:
-            calls[rank] = Called(scene.words.backward_call, UNKNOWN, True, user_line(scene, rank))
+            calls[rank] = Called(scene.framework.words.backward_call, UNKNOWN, True, user_line(scene, rank))
         elif doing.kind is Kind.COLLECTIVE and row is not None:
             spec = scene.snapshot.comms.calls[int(ops.call[row])]
             default = int(ops.group[row]) != UNKNOWN

@@ -24,14 +24,14 @@ def never_left(scene: Scene, waits: Waits) -> list[Finding]:
     for wait in waits.all:
         if wait.targets or wait.blind:
             continue
-        if wait.on == "init_process_group":
+        if wait.joins:
             found.append(_nobody_joins(scene, wait))
         elif wait.p2p and wait.entered:
             found.append(_all_in(scene, wait))
         elif wait.standing is not None and wait.seq is not None:
             if len(wait.entered) < len(wait.standing.members) or not wait.standing.sure_members:
                 continue  # somebody's recorder was not read: absence is not claimed, and neither is presence
-            if len(find_sides(calls_at(scene.snapshot, wait.standing, wait.seq))) > 1:
+            if len(find_sides(calls_at(scene.snapshot, wait.standing, wait.seq), scene.framework)) > 1:
                 continue
             found += _behind_on_device(scene, wait) or [_all_in(scene, wait)]
     return found

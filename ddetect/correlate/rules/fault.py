@@ -15,7 +15,6 @@ import numpy as np
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.phrases import culprit
 from ddetect.correlate.rules.consequence import (
     ENDED_BY_LAUNCHER,
@@ -32,6 +31,7 @@ from ddetect.correlate.rules.on_purpose import ended_on_purpose
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import where_of
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
     UNSEEN_ERROR,
     Cause,
@@ -50,7 +50,6 @@ from ddetect.model.deeds import Act, Deed
 from ddetect.report.deeds import worker_words
 from ddetect.report.words import first_line, name_members, name_signal
 
-_LOADER_DEATH = re.compile(r"DataLoader worker \(pid\(?s?\)?\s*([\d, ]+)\)")
 _EXIT_CODE_ONLY = (UNSEEN_ERROR, "SystemExit")
 SAME_MOMENT_S = 0.25
 """Like faults this close together are equal: the clocks of two nodes do not tell more."""
@@ -59,7 +58,7 @@ SAME_MOMENT_S = 0.25
 def only_consequences(scene: Scene) -> bool:
     """Ranks died, and all of them because of somebody else."""
     deaths = deaths_of(scene)
-    return bool(deaths) and not origins(deaths) and not _dead_workers(scene)
+    return bool(deaths) and not origins(deaths, scene.framework) and not _dead_workers(scene)
 
 
 def on_purpose(scene: Scene) -> OnPurpose | None:
@@ -74,13 +73,13 @@ def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
         return [
             Finding(
                 Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME, confidence.DEAD, (wish,), (),
-                death_lines(deaths_of(scene)),
+                death_lines(deaths_of(scene), scene.framework),
             )
         ]  # fmt: skip
     dead_workers = _dead_workers(scene)
     victims = {rank for rank, _ in dead_workers}
     deaths = [gone for gone in deaths_of(scene) if gone.rank not in victims]
-    firsts = origins(deaths)
+    firsts = origins(deaths, scene.framework)
     if dead_workers and not any(gone.age_s > dead_workers[0][1].age_s + SEEN_LATE_S for gone in firsts):
         oldest_worker = dead_workers[0][1]
         return [_workers_died(scene, [p for p in dead_workers if _killed_together(p[1], oldest_worker)])]
@@ -133,20 +132,19 @@ def _is_missed(scene: Scene, worker: Gone) -> bool:
     rank = scene.gone_ranks.get(worker.rank)
     if rank is None:
         # A rank ends workers of a loader that it has done with by SIGTERM: nobody misses those.
-        return _names(_last_words(scene, worker.rank), worker) or (
+        return _names(scene, _last_words(scene, worker.rank), worker) or (
             worker.signal != ENDED_BY_LAUNCHER and _is_waited_for(scene, worker)
         )
     if rank.how is not Departure.RAISED:
         return False
-    return _names(rank.exception, worker) or (
+    return _names(scene, rank.exception, worker) or (
         rank.exception.startswith(UNSEEN_ERROR) and _killed_before(worker, rank)
     )
 
 
-def _names(exception: str, worker: Gone) -> bool:
-    """Whether this is torch's word that the worker died."""
-    said = _LOADER_DEATH.search(exception)
-    return said is not None and str(worker.pid) in re.findall(r"\d+", said[1])
+def _names(scene: Scene, exception: str, worker: Gone) -> bool:
+    """Whether this is the framework's word that the worker died."""
+    return worker.pid in scene.framework.lost_workers(exception)
 
 
 def _last_words(scene: Scene, rank: int) -> str:
@@ -234,7 +232,7 @@ def rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
     claim: RaisedFirst | Vanished = Vanished(ranks, one.pid, one.signal, where, each)
     if raised:
         claim = RaisedFirst(ranks, one.exception, where)
-    evidence = death_lines(deaths)
+    evidence = death_lines(deaths, scene.framework)
     factors = [confidence.SAME_MOMENT] if len(first) > 1 and not _each_its_own(first) else []
     if raised and one.exception.startswith(UNSEEN_ERROR):
         factors.append(confidence.WEAK_SIGHTING)  # an exit code is all that is known of what it raised
@@ -261,8 +259,7 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     faults = {
         rank: raised
         for rank, raised in words.items()
-        if not asks_to_end(raised.exception)
-        and not tells_of_a_peer(raised.exception, raised.where.file if raised.where else "")
+        if not asks_to_end(raised.exception) and not tells_of_a_peer(raised, scene.framework)
     }
     if faults:
         return [_raised_and_lives(scene, faults, deaths)]
@@ -283,7 +280,7 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     return [
         Finding(
             Precedence.FIRST_FAULT, Status.STOPPED, Cause.LEFT_EARLY, Proof.STRUCTURAL,
-            confidence.times(confidence.LEFT_EARLY, sure), (claim,), culprits, death_lines(deaths),
+            confidence.times(confidence.LEFT_EARLY, sure), (claim,), culprits, death_lines(deaths, scene.framework),
         )
     ]  # fmt: skip
 
@@ -308,5 +305,5 @@ def _raised_and_lives(scene: Scene, faults: Mapping[int, Raised], deaths: list[G
     )  # fmt: skip
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION, Proof.STRUCTURAL, confidence.DEAD,
-        (claim,), culprits, (*lines[:8], *death_lines(deaths)),
+        (claim,), culprits, (*lines[:8], *death_lines(deaths, scene.framework)),
     )  # fmt: skip

@@ -1,26 +1,25 @@
 """One slot, different calls: op, shape, dtype, root or reduce op. Both sides are shown; the fewer are named, if they
 stay the fewer whatever those called of whom nobody told.
 
-Allowed to differ: inputs of an uneven all_gather, outputs of an uneven reduce_scatter, all sizes of all_to_all, the
-lists that only the root of gather and scatter has, and shapes of the same number of elements.
+What callers of an operation must agree on, and what may differ, its framework knows.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ddetect.correlate import confidence
-from ddetect.correlate.collectives import Callers, calls_at, op_name
+from ddetect.correlate.collectives import Callers, calls_at
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import culprit, label, wait_lines
 from ddetect.correlate.reasons import user_line
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.wait import ROOTED, Wait
+from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
 from ddetect.correlate.where import where_of
+from ddetect.frameworks.framework import Agreement, Framework
 from ddetect.model import UNKNOWN, CallSpec, Cause, Group, Proof, Status, Where
 from ddetect.model.claims import Disagree
 from ddetect.model.deeds import Act, CallMade, Deed, Part
@@ -30,19 +29,8 @@ from ddetect.report.sentences import side_words
 T = TypeVar("T")
 
 
-class Key(NamedTuple):
-    """What members must agree on; "" and UNKNOWN mean that nobody told."""
+Side = tuple[Agreement, list[Callers]]
 
-    op: str
-    shape: str = ""
-    dtype: str = ""
-    root: int = UNKNOWN
-    reduce_op: str = ""
-
-
-Side = tuple[Key, list[Callers]]
-
-_NO_SIZES = ("barrier", "all_to_all")
 _NOTHING = ("", "[]", "[[]]")
 
 
@@ -55,21 +43,21 @@ def mismatch(scene: Scene, waits: Waits) -> list[Finding]:
         if wait.group in found and found[wait.group][0] <= wait.seq:
             continue  # what is wrong with a later slot of the group follows from the earlier one
         calls = calls_at(scene.snapshot, wait.standing, wait.seq)
-        sides = find_sides(calls)
+        sides = find_sides(calls, scene.framework)
         if len(sides) > 1:
             found[wait.group] = (wait.seq, _finding(scene, wait, calls, sides))
     return [finding for _, finding in found.values()]
 
 
-def find_sides(calls: list[Callers]) -> list[Side]:
+def find_sides(calls: list[Callers], framework: Framework) -> list[Side]:
     """Split the callers of one slot by what they called, most first. A caller of whom the part that the others
     disagree on is not told is on no side.
     """
-    by_op: dict[str, list[tuple[Callers, Key]]] = {}
+    by_op: dict[str, list[tuple[Callers, Agreement]]] = {}
     for call in calls:
-        key = _key(call.spec)
+        key = framework.agreement(call.spec)
         by_op.setdefault(key.op, []).append((call, key))
-    sides: dict[Key, list[Callers]] = {}
+    sides: dict[Agreement, list[Callers]] = {}
     for keys in by_op.values():  # sizes and roots of different operations do not compare
         for call, key in _fill_unknown(keys):
             sides.setdefault(key, []).append(call)
@@ -83,13 +71,13 @@ def fewer(counts: Mapping[T, int], untold: int) -> set[T]:
     return {side for side, count in counts.items() if count + untold <= (second if count == most else most)}
 
 
-def _named(calls: list[Callers], sides: list[Side], untold: int) -> list[Callers]:
+def _named(scene: Scene, calls: list[Callers], sides: list[Side], untold: int) -> list[Callers]:
     """Callers of an operation that the fewer called, and among the callers of one operation the fewer."""
     ops: Counter[str] = Counter()
     for call in calls:
-        ops[op_name(call.spec)] += len(call.ranks)
+        ops[scene.framework.operation(call.spec).name] += len(call.ranks)
     few_ops = fewer(ops, untold)
-    named = [call for call in calls if op_name(call.spec) in few_ops]
+    named = [call for call in calls if scene.framework.operation(call.spec).name in few_ops]
     for op in sorted(set(ops) - few_ops):
         here = {key: (_count((key, callers)), callers) for key, callers in sides if key.op == op}
         counts = {key: count for key, (count, _) in here.items()}
@@ -114,38 +102,10 @@ def _count(side: Side) -> int:
     return sum(len(call.ranks) for call in side[1])
 
 
-def _key(spec: CallSpec) -> Key:
-    op = op_name(spec)
-    sizes, dtypes = spec.in_sizes, spec.in_dtypes
-    if op in ("all_gather", "scatter"):
-        sizes, dtypes = spec.out_sizes, spec.out_dtypes
-    if op in _NO_SIZES or "+" in op:
-        sizes = ""
-    if op == "barrier":
-        dtypes = ""
-    root = spec.root if op in ROOTED else UNKNOWN
-    # The list of an all_gather tells the size of every member: there the shapes themselves must agree.
-    return Key(op, sizes if op == "all_gather" else _elements(sizes), dtypes, root, spec.reduce_op)
-
-
-def _elements(sizes: str) -> str:
-    """Sizes as the number of elements of each tensor: [[4, 16]] and [[64]] move the same bytes."""
-    tensors = re.findall(r"\[([\d, ]*)\]", sizes)
-    if not tensors or "..." in sizes:
-        return sizes
-    counts = []
-    for tensor in tensors:
-        count = 1
-        for number in re.findall(r"\d+", tensor):
-            count *= int(number)
-        counts.append(str(count))
-    return ",".join(counts)
-
-
-def _fill_unknown(keys: list[tuple[Callers, Key]]) -> list[tuple[Callers, Key]]:
+def _fill_unknown(keys: list[tuple[Callers, Agreement]]) -> list[tuple[Callers, Agreement]]:
     """What a rank did not tell agrees with what all others said; where they disagree, that rank is left out."""
-    filled: list[tuple[Callers, Key]] = []
-    said = [{key[field] for _, key in keys} - {*_NOTHING, UNKNOWN} for field in range(len(Key._fields))]
+    filled: list[tuple[Callers, Agreement]] = []
+    said = [{key[field] for _, key in keys} - {*_NOTHING, UNKNOWN} for field in range(len(Agreement._fields))]
     for call, key in keys:
         values: list[Any] = []
         for told, value in zip(said, key, strict=True):
@@ -154,7 +114,7 @@ def _fill_unknown(keys: list[tuple[Callers, Key]]) -> list[tuple[Callers, Key]]:
                 break
             values.append(next(iter(told)) if silent and told else "" if value in _NOTHING else value)
         else:
-            filled.append((call, Key(*values)))
+            filled.append((call, Agreement(*values)))
     return filled
 
 
@@ -162,11 +122,16 @@ def _finding(scene: Scene, wait: Wait, calls: list[Callers], sides: list[Side]) 
     still = set(wait.waiters)
     tie = _count(sides[0]) == _count(sides[1])
     untold = _untold(scene, wait, calls)
-    named = _named(calls, sides, untold)
+    named = _named(scene, calls, sides, untold)
     vague = sum(map(_count, sides)) < sum(len(call.ranks) for call in calls)
-    parts = tuple(Part[name.upper()] for name in Key._fields if _differs(name, sides))
+    parts = tuple(Part[name.upper()] for name in Agreement._fields if _differs(name, sides))
     culprits = [
-        culprit(scene, rank, Deed(Act.CALLED, call=_call(call.spec)), where=_where(scene, call, rank, still))
+        culprit(
+            scene,
+            rank,
+            Deed(Act.CALLED, call=_call(scene, call.spec)),
+            where=_where(scene, call, rank, still),
+        )
         for call in named
         for rank in call.ranks.tolist()
     ]
@@ -186,7 +151,7 @@ def _shown(scene: Scene, callers: list[Callers], still: set[int]) -> SideShown:
     lines = {_where(scene, call, rank, still) for call in callers for rank in call.ranks[:8].tolist()}
     told = [where for where in lines if where is not None]
     first = min(told, key=lambda where: (where.file, where.line, where.function), default=None)
-    return SideShown(members, _call(callers[0].spec), first)
+    return SideShown(members, _call(scene, callers[0].spec), first)
 
 
 def _differs(name: str, sides: list[Side]) -> bool:
@@ -204,10 +169,11 @@ def _where(scene: Scene, call: Callers, rank: int, still: set[int]) -> Where | N
     return user_line(scene, rank) if rank in still else None
 
 
-def _call(spec: CallSpec) -> CallMade:
+def _call(scene: Scene, spec: CallSpec) -> CallMade:
     """The call, without what is of no importance to its operation."""
-    op = op_name(spec)
-    root = spec.root if op in ROOTED else UNKNOWN
-    if op == "barrier":
-        return CallMade(op, root=root, reduce_op=spec.reduce_op)
-    return CallMade(op, spec.in_sizes or spec.out_sizes, spec.in_dtypes.strip("[]"), root, spec.reduce_op)
+    op, told = scene.framework.operation(spec).name, scene.framework.agreement(spec)
+    if not (told.shape or told.dtype):  # there is nothing to agree on, as in a barrier
+        return CallMade(op, root=told.root, reduce_op=spec.reduce_op)
+    return CallMade(
+        op, spec.in_sizes or spec.out_sizes, spec.in_dtypes.strip("[]"), told.root, spec.reduce_op
+    )

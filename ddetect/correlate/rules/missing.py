@@ -33,7 +33,7 @@ def never_entered(scene: Scene, waits: Waits) -> list[Finding]:
 def _reason(scene: Scene, rank: int, held: tuple[Wait, ...]) -> Reason:
     if rank in scene.gone_ranks:
         return Reason(Cause.LEFT_EARLY, Deed(Act.EXITED), Proof.STRUCTURAL)
-    joins = any(wait.on == "init_process_group" for wait in held)
+    joins = any(wait.joins for wait in held)
     position = scene.position(rank)
     if joins and (position < 0 or not scene.live[position]):
         return Reason(Cause.RENDEZVOUS, Deed(Act.NEVER_STARTED))

@@ -43,7 +43,9 @@ def ended_on_purpose(scene: Scene, workers: Sequence[Gone]) -> OnPurpose | None:
     others = [gone for gone in deaths if gone.rank not in asked] + list(workers)
     wish_s = max(asked.values())
     # A closed connection may be older: who was interrupted tears down first, and only then is it gone.
-    fault_s = max((gone.age_s for gone in others if not saw_a_death(gone)), default=-math.inf)
+    fault_s = max(
+        (gone.age_s for gone in others if not saw_a_death(gone, scene.framework)), default=-math.inf
+    )
     if (
         fault_s > wish_s + SEEN_LATE_S
         or max((gone.age_s for gone in others), default=0.0) < wish_s - OUTLIVED_S

@@ -26,7 +26,7 @@ _FAILED_RANKS = re.compile(r"\branks? ([\d, ]+) failed to pass", re.IGNORECASE)
 def connections_closed(scene: Scene) -> bool:
     """Whether every rank that raised had lost a connection: a living rank that is only late closes none."""
     raised = [gone for gone in deaths_of(scene) if gone.how is Departure.RAISED]
-    return bool(raised) and all(saw_a_death(gone) for gone in raised)
+    return bool(raised) and all(saw_a_death(gone, scene.framework) for gone in raised)
 
 
 def fell_silent(scene: Scene) -> list[Finding]:
@@ -51,7 +51,7 @@ def fell_silent(scene: Scene) -> list[Finding]:
         Finding(
             Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME,
             confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), (claim,), culprits,
-            (*death_lines(deaths), note),
+            (*death_lines(deaths, scene.framework), note),
         )
     ]  # fmt: skip
 
@@ -96,7 +96,7 @@ def oldest_consequence(scene: Scene) -> list[Finding]:
     return [
         Finding(
             Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME,
-            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), (OldestDeaths(death_deeds(first)),),
-            (), death_lines(deaths),
+            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH),
+            (OldestDeaths(death_deeds(first, scene.framework)),), (), death_lines(deaths, scene.framework),
         )
     ]  # fmt: skip

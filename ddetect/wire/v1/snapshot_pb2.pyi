@@ -151,18 +151,20 @@ class Limit(_message.Message):
     def __init__(self, phase: _Optional[int] = ..., longest_s: _Optional[float] = ..., seen: _Optional[int] = ...) -> None: ...
 
 class Settings(_message.Message):
-    __slots__ = ("patience_s", "floor_s", "startup_s", "samples", "sample_gap_s")
+    __slots__ = ("patience_s", "floor_s", "startup_s", "samples", "sample_gap_s", "signatures")
     PATIENCE_S_FIELD_NUMBER: _ClassVar[int]
     FLOOR_S_FIELD_NUMBER: _ClassVar[int]
     STARTUP_S_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_GAP_S_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURES_FIELD_NUMBER: _ClassVar[int]
     patience_s: float
     floor_s: float
     startup_s: float
     samples: int
     sample_gap_s: float
-    def __init__(self, patience_s: _Optional[float] = ..., floor_s: _Optional[float] = ..., startup_s: _Optional[float] = ..., samples: _Optional[int] = ..., sample_gap_s: _Optional[float] = ...) -> None: ...
+    signatures: str
+    def __init__(self, patience_s: _Optional[float] = ..., floor_s: _Optional[float] = ..., startup_s: _Optional[float] = ..., samples: _Optional[int] = ..., sample_gap_s: _Optional[float] = ..., signatures: _Optional[str] = ...) -> None: ...
 
 class Values(_message.Message):
     __slots__ = ("texts", "frames", "groups", "calls", "sightings", "unread")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from ddetect.attach.once import unless_moving
 from ddetect.attach.still import Stillness
 from ddetect.correlate.judge import judge
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import Status
 from tests.unit.correlate.scenes import DOINGS, scene
 from tests.unit.correlate.test_motion import with_child
 
 
 def moving(*ranks):
-    still = Stillness()
+    still = Stillness(TORCH)
     still.why = dict.fromkeys(ranks, "the stack changes")
     return still
 
@@ -56,7 +57,7 @@ def test_last_rank_that_moves_makes_the_end_of_a_job_healthy():
 
 def test_child_that_writes_beside_a_sleeping_rank_is_told_and_acquits_nobody():
     """It may be a metrics daemon: three looks cannot tell, so the suspicion stays, less sure."""
-    still, snapshot = Stillness(), with_child(DOINGS["asleep"].look)
+    still, snapshot = Stillness(TORCH), with_child(DOINGS["asleep"].look)
     for number, sample in enumerate(snapshot.samples):
         still.see(sample, 10.0 + number)
 

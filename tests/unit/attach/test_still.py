@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ddetect.attach.still import Stillness
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import UNKNOWN, Frame, Role, Sample, Sighting, Thread
 
 
@@ -34,7 +35,7 @@ FIRST = look()
 )
 def test_another_function_bytes_or_children_are_motion(second):
     """Each of them resets the age."""
-    still = Stillness()
+    still = Stillness(TORCH)
     still.see(FIRST, 10.0)
     still.see(second, 15.0)
 
@@ -49,7 +50,7 @@ def test_another_function_bytes_or_children_are_motion(second):
 )
 def test_lines_cpu_time_and_a_log_line_are_no_motion(second):
     """A busy loop has all of those; a stack that could not be read is no change either."""
-    still = Stillness()
+    still = Stillness(TORCH)
     still.see(FIRST, 10.0)
     still.see(second, 15.0)
 
@@ -58,7 +59,7 @@ def test_lines_cpu_time_and_a_log_line_are_no_motion(second):
 
 def test_one_look_tells_nothing():
     """There is nothing to compare it with."""
-    still = Stillness()
+    still = Stillness(TORCH)
     still.see(replace(FIRST), 10.0)
 
     assert still.age_s(3, 11.0) == math.inf
@@ -66,7 +67,7 @@ def test_one_look_tells_nothing():
 
 def test_bytes_of_a_rank_that_joins_are_no_motion():
     """It polls the store while it waits for the others."""
-    still = Stillness()
+    still = Stillness(TORCH)
     for number in range(2):
         sample = look(function="init_process_group", io=1000 + number * 50000)
         file = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -78,7 +79,7 @@ def test_bytes_of_a_rank_that_joins_are_no_motion():
 
 def test_metrics_daemon_of_a_stuck_rank_is_no_motion():
     """Its child writes some kilobytes at each look; the rank stands in one call for a minute."""
-    still = Stillness()
+    still = Stillness(TORCH)
     for number in range(13):
         sample = look(children=[101])
         io_bytes = sample.io_bytes + 4096 * number * (sample.role == Role.CHILD)
@@ -89,7 +90,7 @@ def test_metrics_daemon_of_a_stuck_rank_is_no_motion():
 
 def test_thread_beside_a_rank_that_waits_for_a_lock_is_no_sign_of_life():
     """A heartbeat of the user's moves for ever; the coordinator weighs it, the age of the rank does not."""
-    still = Stillness()
+    still = Stillness(TORCH)
     for number, function in enumerate(["beat", "report", "beat"]):
         sample = look()
         lock = Thread(

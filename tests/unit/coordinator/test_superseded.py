@@ -10,7 +10,6 @@ from ddetect.coordinator.events import Ask, Heard, Lost, Record, Tick
 from ddetect.coordinator.state import Job
 from ddetect.correlate.judge import judge
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.signatures import default_signatures
 from ddetect.correlate.wait import every_node_is_heard
 from ddetect.messages import Evidence, FromAgent, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
@@ -105,7 +104,7 @@ class Restart:
 
 
 def seen(snapshot: Snapshot) -> Scene:
-    return Scene(snapshot, default_signatures())
+    return Scene(snapshot)
 
 
 def test_old_node_whose_ranks_others_hold_is_not_asked_and_not_shown():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ddetect.correlate.judge import judge
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import Culprit, Roster, Snapshot, Words
 from ddetect.model.claims import Each, Held
 from ddetect.model.deeds import Act
@@ -49,7 +50,8 @@ def test_claims_of_a_loader_hang_hold_who_what_where_and_in_which_process():
 def test_other_words_change_the_sentence_and_nothing_else():
     """The same job, told as another framework's people would: judged alike."""
     torch = judge(SCENES["loader"])
-    other = judge(SCENES["loader"], words=Words(member="task", loader="its tf.data pipeline"))
+    words = Words(member="task", loader="its tf.data pipeline")
+    other = judge(SCENES["loader"], frameworks={"torch": replace(TORCH, words=words)})
 
     assert other.summary.startswith("task 2 waits for its tf.data pipeline: loader worker ")
     assert "; tasks 0-1,3 wait for it in all_reduce" in other.summary

@@ -7,10 +7,11 @@ import json
 import pytest
 
 from ddetect.correlate.classify import classify_thread, posture_of
-from ddetect.correlate.kinds import Kind, Posture
-from ddetect.correlate.signatures import default_signatures, parse_signatures, read_signatures
 from ddetect.correlate.where import innermost_user, is_user
 from ddetect.errors import UsageError
+from ddetect.frameworks.kinds import Kind, Posture
+from ddetect.frameworks.patterns import parse_patterns, read_patterns
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import Frame, Role
 from tests.unit.correlate.scenes import (
     C10D,
@@ -82,15 +83,15 @@ from tests.unit.correlate.scenes import (
 )
 def test_stack_is_classified(lines, kind, op):
     """The first signature that fits tells what the thread does."""
-    doing = classify_thread(thread(*lines), default_signatures())
+    doing = classify_thread(thread(*lines), TORCH)
 
     assert (doing.kind, doing.op) == (kind, op)
 
 
 def test_loader_worker_idle_and_busy_are_told_apart():
     """An idle worker waits for indices, a busy one is under fetch; the forking parent's frames do not count."""
-    idle = classify_thread(IDLE_WORKER.threads[0], default_signatures(), role=Role.LOADER_WORKER)
-    busy = classify_thread(STUCK_WORKER.threads[0], default_signatures(), role=Role.LOADER_WORKER)
+    idle = classify_thread(IDLE_WORKER.threads[0], TORCH, role=Role.LOADER_WORKER)
+    busy = classify_thread(STUCK_WORKER.threads[0], TORCH, role=Role.LOADER_WORKER)
 
     assert (idle.kind, idle.frame) == (Kind.LOADER_IDLE, None)
     assert (busy.kind, busy.frame) == (Kind.FETCH, Frame("read_shard", "/job/dataset.py", 88))
@@ -139,12 +140,12 @@ def test_posture_comes_from_the_kernel(values, posture):
 )
 def test_user_code_is_what_no_framework_and_no_standard_library_owns(file, user):
     """A company's package in site-packages is user code; named frameworks are not."""
-    assert is_user(Frame("f", file, 1), default_signatures().frameworks) is user
+    assert is_user(Frame("f", file, 1), TORCH.patterns.packages) is user
 
 
 def test_stack_without_a_user_frame_has_no_where():
     """Nothing is invented."""
-    assert innermost_user(frames(f"_shutdown {LIB}/threading.py:1"), default_signatures().frameworks) is None
+    assert innermost_user(frames(f"_shutdown {LIB}/threading.py:1"), TORCH.patterns.packages) is None
 
 
 def test_signature_file_of_a_user_comes_first(tmp_path):
@@ -153,7 +154,9 @@ def test_signature_file_of_a_user_comes_first(tmp_path):
     rule = {"kind": "file_io", "function": "^pull$", "file": "acme/blob\\.py$", "at": "innermost"}
     mine.write_text(json.dumps({"format": 1, "frameworks": ["acme"], "threads": [rule]}))
 
-    doing = classify_thread(thread(f"pull {SITE}/acme/blob.py:3", *TRAIN), read_signatures(str(mine)))
+    doing = classify_thread(
+        thread(f"pull {SITE}/acme/blob.py:3", *TRAIN), TORCH.knowing(parse_patterns(read_patterns(str(mine))))
+    )
 
     assert (doing.kind, doing.frame) == (Kind.FILE_IO, Frame("train", "/job/train.py", 40))
 
@@ -174,15 +177,15 @@ def test_signature_file_of_a_user_comes_first(tmp_path):
 def test_bad_signature_file_is_a_usage_error_that_names_it(text):
     """One clear sentence with the file's name."""
     with pytest.raises(UsageError, match="mine"):
-        parse_signatures(text, "mine")
+        parse_patterns(text, "mine")
 
 
 def test_missing_signature_file_is_a_usage_error():
     """The path is in the message."""
     with pytest.raises(UsageError, match="/nowhere"):
-        read_signatures("/nowhere/x.json")
+        read_patterns("/nowhere/x.json")
 
 
 def test_native_lock_symbols_tell_a_lock():
     """The builder's lock carries native symbols; they decide."""
-    assert classify_thread(DOINGS["lock"].look.threads[0], default_signatures()).lock is True
+    assert classify_thread(DOINGS["lock"].look.threads[0], TORCH).lock is True

@@ -10,6 +10,7 @@ import pytest
 from ddetect.correlate import confidence
 from ddetect.correlate.judge import judge
 from ddetect.correlate.rules.consequence import is_consequence
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import (
     UNKNOWN,
     UNSEEN_ERROR,
@@ -78,7 +79,7 @@ def test_everyday_connection_error_is_no_consequence_of_a_peer(text):
 
     verdict = judge(scene(all_reduce=[0, 1], loader=[3], gone=[gone]))
 
-    assert not is_consequence(gone)
+    assert not is_consequence(gone, TORCH)
     assert (verdict.status, verdict.cause) == (Status.STOPPED, Cause.PYTHON_EXCEPTION)
     assert (verdict.culprit_ranks, verdict.confidence) == ((2,), confidence.DEAD)
 
@@ -86,7 +87,7 @@ def test_everyday_connection_error_is_no_consequence_of_a_peer(text):
 @pytest.mark.parametrize("text", OF_A_PEER)
 def test_error_with_a_mark_of_torch_is_a_consequence(text):
     """Words of torch, gloo and NCCL."""
-    assert is_consequence(died(2, RAISED, exception=text, where=USERS))
+    assert is_consequence(died(2, RAISED, exception=text, where=USERS), TORCH)
 
 
 def test_error_at_a_line_of_torch_distributed_is_a_consequence():
@@ -96,8 +97,8 @@ def test_error_at_a_line_of_torch_distributed_is_a_consequence():
     def at(file: str) -> Gone:
         return died(0, RAISED, exception=text, where=Frame("f", f"{SITE}/torch/distributed/{file}", 9))
 
-    assert is_consequence(at("rendezvous.py"))
-    assert not is_consequence(at("checkpoint/filesystem.py"))
+    assert is_consequence(at("rendezvous.py"), TORCH)
+    assert not is_consequence(at("checkpoint/filesystem.py"), TORCH)
 
 
 def test_everyday_reset_excuses_no_rank_that_the_launcher_ended_later():

@@ -9,8 +9,8 @@ from ddetect.correlate import motion
 from ddetect.correlate.motion import changes
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.signatures import default_signatures
 from ddetect.correlate.wait import presume
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import Sighting
 from tests.unit.correlate.scenes import DOINGS, Row, build, scene
 
@@ -58,7 +58,7 @@ def test_each_side_is_not_held_against_all_others():
 
 def test_columns_of_a_scene_are_found_out_once_for_all_waits():
     """`presume` is asked for every wait and group."""
-    stage = Scene(scene(all_reduce=[0], item=[1], asleep=[2]), default_signatures())
+    stage = Scene(scene(all_reduce=[0], item=[1], asleep=[2]))
     presume(stage, np.array([1, 2]))
     first = stage.may_wait_for_device
     presume(stage, np.array([1, 2]))
@@ -78,5 +78,5 @@ def test_stack_of_a_rank_is_classified_once_for_all_its_children(monkeypatch):
     original = motion.classify
     monkeypatch.setattr(motion, "classify", lambda look, known: asked.append(look) or original(look, known))
 
-    assert "a child process reads or writes" in changes(before, after, np.array([0, 1]))
+    assert "a child process reads or writes" in changes(before, after, np.array([0, 1]), TORCH)
     assert asked == [DOINGS["asleep"].look]

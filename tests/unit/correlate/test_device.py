@@ -9,8 +9,8 @@ import pytest
 
 from ddetect.correlate.classify import classify
 from ddetect.correlate.judge import judge, wants_native
-from ddetect.correlate.kinds import Kind
-from ddetect.correlate.signatures import default_signatures
+from ddetect.frameworks.kinds import Kind
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import UNKNOWN, CallSpec, Cause, Group, Ops, Progress, Sighting, Snapshot, Status, Unread
 from tests.unit.correlate.scenes import DOINGS, FUTEX, SITE, TRAIN, in_call, scene, sighting, thread
 from tests.unit.correlate.test_stacks_only import SLEEPER, bare
@@ -128,7 +128,7 @@ def test_spinning_rank_is_named_where_no_gpu_is():
 )  # fmt: skip
 def test_symbol_of_the_runtime_says_that_it_waits_for_its_device(symbol):
     """Python shows only the caller's line."""
-    doing = classify(with_native(ITEM, symbol, "_PyEval_EvalFrameDefault"), default_signatures())
+    doing = classify(with_native(ITEM, symbol, "_PyEval_EvalFrameDefault"), TORCH)
 
     assert (doing.kind, doing.frame.line if doing.frame else 0) == (Kind.DEVICE_SYNC, 61)
 
@@ -136,14 +136,14 @@ def test_symbol_of_the_runtime_says_that_it_waits_for_its_device(symbol):
 @pytest.mark.parametrize("symbol", ["cudaLaunchKernel", "libcuda.so"])
 def test_rank_that_stands_inside_the_runtime_waits_for_its_device(symbol):
     """A full queue holds who launches; the driver has no names for its functions."""
-    assert classify(with_native(ITEM, symbol), default_signatures()).kind is Kind.DEVICE_SYNC
+    assert classify(with_native(ITEM, symbol), TORCH).kind is Kind.DEVICE_SYNC
 
 
 def test_code_for_the_gpu_is_not_yet_the_runtime():
     """A C++ name with cuda in it proves nothing."""
     look = with_native(ITEM, "at::native::vectorized_gather_cuda(at::Tensor, cudaMemcpyKind)", "take_cpu")
 
-    assert classify(look, default_signatures()).kind is Kind.USER
+    assert classify(look, TORCH).kind is Kind.USER
 
 
 def test_ranks_at_a_busy_line_on_gpus_are_asked_for_their_native_stack():

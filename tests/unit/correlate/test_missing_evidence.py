@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddetect.correlate.judge import judge
-from ddetect.correlate.kinds import Kind
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.signatures import default_signatures
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
     CallSpec,
     Cause,
@@ -69,7 +68,7 @@ def test_old_process_of_a_rank_is_not_taken_for_the_rank(last):
     verdict = judge(changed(snapshot, samples=looks))
 
     assert verdict == judge(snapshot)
-    process = Scene(changed(snapshot, samples=looks), default_signatures()).rank_process(1)
+    process = Scene(changed(snapshot, samples=looks)).rank_process(1)
     assert (process.pid, process.doing.kind) == (4010, Kind.COLLECTIVE)
 
 

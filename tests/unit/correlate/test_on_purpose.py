@@ -11,6 +11,7 @@ import pytest
 from ddetect.correlate import confidence
 from ddetect.correlate.judge import judge
 from ddetect.correlate.rules.consequence import origins
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import Cause, Departure, Frame, Gone, Proof, Raised, Snapshot, Status, Verdict, Where
 from tests.unit.correlate.scenes import build, died, scene
 
@@ -211,7 +212,7 @@ def test_ten_thousand_deaths_are_sorted_out_in_one_pass(alike):
     ]
 
     began = process_time()
-    first = origins(gone)
+    first = origins(gone, TORCH)
 
     assert {gone.rank % 2 for gone in first} == {0}
     assert process_time() - began < 1.0

@@ -9,7 +9,6 @@ import pytest
 
 from ddetect.correlate.judge import judge
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.signatures import default_signatures
 from ddetect.correlate.waits import find_waits
 from ddetect.model import UNKNOWN, CallSpec, Cause, Group, P2PKind, Phase, Proof, Snapshot, Status
 from tests.unit.correlate.scenes import (
@@ -188,9 +187,7 @@ def test_send_to_a_rank_nobody_could_tell_accuses_nobody():
     for rank in (1, 2):
         builder.does(rank, "asleep")
 
-    assert not find_waits(Scene(builder.snapshot(), default_signatures())).roots(
-        Scene(builder.snapshot(), default_signatures())
-    )
+    assert not find_waits(Scene(builder.snapshot())).roots(Scene(builder.snapshot()))
 
 
 # ---------------------------------------------------------------- which send meets which receive
@@ -369,7 +366,7 @@ def test_asking_for_each_rank_does_not_search_all_processes_each_time():
     snapshot = build(64)
     for rank in range(64):
         snapshot.does(rank, "asleep")
-    scene = Scene(snapshot.snapshot(), default_signatures())
+    scene = Scene(snapshot.snapshot())
     for sample in scene.snapshot.samples:
         object.__setattr__(sample, "pid", np.asarray(sample.pid).view(_Counted))
     _Counted.compared = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import Cause, Culprit, Names, Process, Where, Words
 from ddetect.model.deeds import Act, Deed, KernelCall, OpLabel, StuckIn
 from ddetect.report.advice import advise
@@ -15,7 +16,7 @@ STEPS = "Give every rank the same number of steps (drop_last, an even sampler, o
 def advice(cause: Cause, deed: Deed, op: str = "", names: Names | None = None) -> tuple[str, ...]:
     """For one culprit, while others wait in an operation."""
     held = (StuckIn((0, 1), OpLabel(op, 7)),) if op else ()
-    return advise(cause, (Culprit(2, pid=77, deed=deed),), held, names or Names())
+    return advise(cause, (Culprit(2, pid=77, deed=deed),), held, names or Names(TORCH.words))
 
 
 @pytest.mark.parametrize(
@@ -93,8 +94,18 @@ def test_ranks_that_do_not_find_each_other_are_not_told_to_start():
 
 def test_framework_gives_its_own_remedies():
     """Another framework has another word for even steps."""
-    names = Names(Words(lane="replica", even_steps="drop_remainder or AutoShardPolicy"), ranks=1, lanes=2)
+    words = Words(even_steps="drop_remainder or AutoShardPolicy", in_steps=("all_reduce",))
+    names = Names(words, ranks=1, lanes=2)
 
     assert advice(Cause.LEFT_EARLY, Deed(Act.EXITED), "all_reduce", names)[1] == (
         "Give every replica the same number of steps (drop_remainder or AutoShardPolicy)."
     )
+
+
+@pytest.mark.parametrize("cause", [Cause.LEFT_EARLY, Cause.P2P_DEADLOCK, Cause.ALL_ENTERED_NONE_LEFT])
+def test_framework_without_remedies_leaves_no_gap(cause):
+    """What has no name in a framework is not spoken of."""
+    for line in advise(cause, (), (), Names(Words())):
+        assert " ()" not in line
+        assert ", ." not in line
+        assert "  " not in line

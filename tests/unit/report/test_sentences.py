@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from ddetect.frameworks.torch import TORCH
 from ddetect.model import Names, Process, Where, Words
 from ddetect.model.claims import (
     Addition,
@@ -47,6 +48,7 @@ from ddetect.model.deeds import (
 from ddetect.report.deeds import deed_words
 from ddetect.report.sentences import say
 
+IN_TORCH = Names(TORCH.words, ranks=4)
 LINE = Where("read_shard", "dataset.py", 88)
 ALL_REDUCE = OpLabel("all_reduce", 412, "default_pg")
 WAITS = (StuckIn((0, 1, 3), ALL_REDUCE),)
@@ -108,7 +110,7 @@ def test_every_act_has_words(act):
 )
 def test_deed_reads_as_a_verb_phrase(deed, said):
     """The verb, what it is about, and the line, each from its value."""
-    assert deed_words(deed) == said
+    assert deed_words(deed, IN_TORCH) == said
 
 
 SIDES = (
@@ -180,7 +182,7 @@ SAID = [
 @pytest.mark.parametrize(("claim", "said"), SAID, ids=lambda value: type(value).__name__)
 def test_claim_reads_as_a_sentence(claim, said):
     """Each kind of claim, from values alone."""
-    assert say((claim,)) == said
+    assert say((claim,), IN_TORCH) == said
 
 
 def test_every_kind_of_claim_is_said():

@@ -1,0 +1,97 @@
+"""The shape of a framework: what the judge, the agent and the report ask it. Values and pure functions.
+
+Enters: nothing. Leaves: `Framework` and the small values that its functions answer with. What a field does not say is
+as in a plain program. Never here: any one framework's names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple
+
+from ddetect.frameworks.patterns import NOTHING, Patterns
+from ddetect.model import UNKNOWN, CallSpec, Group, Words
+
+NEVER = re.compile(r"(?!)")
+"""A pattern that fits nothing."""
+
+
+class Needs(Enum):
+    """Who has to come for an operation to end."""
+
+    ALL = "every member"
+    ROOT = "the root, and then every member"
+    ANY = "one of those that are missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation, as people call it, and whom it waits for."""
+
+    name: str
+    needs: Needs = Needs.ALL
+
+
+class Agreement(NamedTuple):
+    """What all members of a group must agree on in one slot; "" and UNKNOWN mean that nobody told."""
+
+    op: str
+    shape: str = ""
+    dtype: str = ""
+    root: int = UNKNOWN
+    reduce_op: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallNames:
+    """The functions that talk to other members, and which of their arguments tell whom: read from a stack's frames."""
+
+    file: str = ""  # how the path of their module ends; empty: there are none
+    wrapper: str = ""  # how the path of a module ends that passes arguments on to them
+    peers: dict[str, str] = field(default_factory=dict)  # function -> the argument that is its peer
+    roots: dict[str, str] = field(default_factory=dict)  # function -> the argument that is its root
+    rootless: frozenset[str] = frozenset()
+
+
+def plain_operation(spec: CallSpec | None) -> Operation:
+    """An operation under its own name, for which everybody has to come."""
+    return Operation(spec.op if spec is not None else "an operation")
+
+
+def plain_agreement(spec: CallSpec) -> Agreement:
+    """Members agree on everything that is told."""
+    return Agreement(spec.op, spec.in_sizes, spec.in_dtypes, spec.root, spec.reduce_op)
+
+
+@dataclass(frozen=True, repr=False)
+class Framework:
+    """All that is asked of a framework."""
+
+    name: str
+    patterns: Patterns = NOTHING  # what its stacks mean, and which packages are its own
+    operation: Callable[[CallSpec | None], Operation] = plain_operation
+    agreement: Callable[[CallSpec], Agreement] = plain_agreement
+    on_device: Callable[[str], bool] = lambda backend: (
+        False
+    )  # whether a backend's host runs ahead of a device
+    has_everyone: Callable[[Group], bool] = lambda group: False  # the group that all members are in
+    tells_of_a_peer: Callable[[str, str], bool] = lambda exception, file: False  # it died because another did
+    saw_a_death: Callable[[str], bool] = lambda exception: False  # and that other one is dead, not only late
+    lost_workers: Callable[[str], tuple[int, ...]] = (
+        lambda exception: ()
+    )  # loader workers whose death it tells
+    native_call: re.Pattern[str] = NEVER  # a C symbol inside an operation
+    worker_loop: re.Pattern[str] = NEVER  # "file:function" of the loop of a loader worker
+    hands_over: re.Pattern[str] = NEVER  # the file of a thread that has the batch in its hands
+    calls: CallNames = field(default_factory=CallNames)
+    words: Words = field(default_factory=Words)
+
+    def __repr__(self) -> str:
+        return f"<framework {self.name or 'unknown'}>"
+
+    def knowing(self, more: Patterns) -> Framework:
+        """The same framework, with patterns that are tried before its own."""
+        return replace(self, patterns=more.before(self.patterns))
