@@ -18,7 +18,7 @@ from ddetect.coordinator.nodes import Nodes
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.messages import NodeBeat, NodeRoster, TakeEvidence
 from ddetect.model import Cause, Incident, Look, Proof, Settings, Snapshot, Status, Verdict
-from ddetect.report.words import name_ranks
+from ddetect.report.words import name_members
 
 LOOKS = 3
 GAP_S = 2.0
@@ -65,7 +65,7 @@ def unless_moving(verdict: Verdict, still: Stillness, snapshot: Snapshot) -> Ver
     if not moved:
         return verdict
     what = "; ".join(
-        f"{reason} on {name_ranks([rank for rank in moved if still.why[rank] == reason])}"
+        f"{reason} on {name_members([rank for rank in moved if still.why[rank] == reason])}"
         for reason in dict.fromkeys(still.why[rank] for rank in moved)
     )
     text = f"the job moves: between {len(snapshot.samples)} looks {what}"

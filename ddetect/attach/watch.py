@@ -32,8 +32,8 @@ from ddetect.coordinator.state import Job
 from ddetect.frameworks.torch import TORCH
 from ddetect.host.proc import read_cmdline
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
-from ddetect.model import Departure, Gone, Incident, Role, Settings, Stage, Status
-from ddetect.report.words import name_ranks
+from ddetect.model import Departure, Gone, Incident, Role, Settings, Snapshot, Stage, Status
+from ddetect.report.words import name_members
 
 TICK_S = 1.0
 LOOK_S = 5.0
@@ -89,7 +89,7 @@ class Watched:
 class Outlets:
     """Where words go."""
 
-    report: Callable[[Incident, Path], None]  # an alarm, to stdout
+    report: Callable[[Incident, Snapshot, Path], None]  # an alarm, to stdout
     say: Callable[[str], None]  # a line of news, to stderr
 
 
@@ -191,7 +191,7 @@ class Watch:
         if evidence.look.unread and not self._told_unread:
             self._told_unread = True
             for item in evidence.look.unread:
-                self._outlets.say(f"{name_ranks(item.ranks)}: {item.reason}")
+                self._outlets.say(f"{name_members(item.ranks)}: {item.reason}")
         if evidence.request:
             self._handle(Heard(watched.name, evidence), watched)
 
@@ -221,7 +221,7 @@ class Watch:
         if problem:
             self._outlets.say(f"could not write {folder}: {problem}")
         if record.alarm:
-            self._outlets.report(incident, folder)
+            self._outlets.report(incident, record.snapshot, folder)
         elif incident.closed is not None:
             self._outlets.say(f"{folder.name} is closed: {incident.closed.reason}")
         else:

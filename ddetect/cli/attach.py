@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +22,9 @@ from ddetect.attach.watch import Outlets, Watch, print_news, settings_for
 from ddetect.cli.look import wants_color
 from ddetect.coordinator.incidents import Incidents
 from ddetect.errors import UsageError
-from ddetect.model import Incident, Settings, Status
+from ddetect.model import Incident, Settings, Snapshot, Status
 from ddetect.rankset import format_ranks
-from ddetect.report.json_ import format_verdict_json
-from ddetect.report.text import format_report
+from ddetect.report.formats import JSON, REPORTS, TEXT, Report, Shown, named
 
 DEFAULT_OUT = "ddetect-out"
 DESCRIPTION = """\
@@ -48,7 +47,11 @@ exit codes with --once: 0 the job moves, 3 it is stuck, 4 undecided. Else: 3 if 
 names nobody), 0 if none is. 2: there is nothing to attach to."""
 
 
-def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = os.environ) -> None:
+def add_arguments(
+    parser: argparse.ArgumentParser,
+    environ: Mapping[str, str] = os.environ,
+    reports: Sequence[Report] = REPORTS,
+) -> None:
     """Options of `ddetect attach`."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     which = parser.add_mutually_exclusive_group()
@@ -81,53 +84,61 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
         help="time without motion before causes that only time can prove raise an alarm (DDETECT_PATIENCE; "
         "default %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print verdicts as JSON")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--format",
+        choices=[report.name for report in reports],
+        default=TEXT.name,
+        help="how to print verdicts (default %(default)s)",
+    )
+    how.add_argument(
+        "--json", dest="format", action="store_const", const=JSON.name, help="print verdicts as JSON"
+    )
     parser.add_argument("--once", action="store_true", help="look three times, print the verdict, and leave")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, reports: Sequence[Report] = REPORTS) -> int:
     """Find the job; look once or watch."""
     scan = JobScan(Wanted(tuple(args.pid), args.match))
     ranks = scan.choose()
-    settings = settings_for(args.patience)
+    settings, report = settings_for(args.patience), named(args.format, reports)
     if args.once:
-        return _once(scan, settings, _incidents(args.out) if args.out else None, args.json)
-    incidents = _incidents(args.out or DEFAULT_OUT)
+        return _once(scan, settings, _incidents(args.out, reports) if args.out else None, report)
+    incidents = _incidents(args.out or DEFAULT_OUT, reports)
     print_news(
         f"watching rank{'s' if len(ranks) > 1 else ''} {format_ranks([found.rank for found in ranks])} of job "
         f"{scan.name} from outside, without a probe; ctrl-C leaves it as it is"
     )
-    outlets = Outlets(lambda incident, folder: _print(incident, args.json, folder), print_news)
+    outlets = Outlets(
+        lambda incident, snapshot, folder: _print(report, incident, snapshot, folder), print_news
+    )
     return Watch(scan, settings, incidents, outlets).run()
 
 
-def _once(scan: JobScan, settings: Settings, incidents: Incidents | None, as_json: bool) -> int:
+def _once(scan: JobScan, settings: Settings, incidents: Incidents | None, report: Report) -> int:
     incident, snapshot = look_and_judge(scan, settings)
     folder = None
     if incidents is not None and incident.verdict.status is not Status.HEALTHY:
         incident = replace(incident, number=incidents.next_number())
         folder = incidents.write(incident, snapshot)
         incident = incidents.numbered(incident)
-    _print(incident, as_json, folder)
+    _print(report, incident, snapshot, folder)
     return {Status.HEALTHY: 0, Status.UNDECIDED: 4}.get(incident.verdict.status, 3)
 
 
-def _incidents(out: str) -> Incidents:
+def _incidents(out: str, reports: Sequence[Report]) -> Incidents:
     try:
-        return Incidents(Path(out))
+        return Incidents(Path(out), reports)
     except OSError as error:
         raise UsageError(
             f"cannot write to {out}: {error.strerror}", hint="Choose another --out DIR."
         ) from error
 
 
-def _print(incident: Incident, as_json: bool, folder: Path | None) -> None:
-    if as_json:
-        sys.stdout.write(format_verdict_json(incident))
-    else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        place = str(folder) if folder is not None else None
-        sys.stdout.write(format_report(incident, color=wants_color(sys.stdout), width=width, folder=place))
+def _print(report: Report, incident: Incident, snapshot: Snapshot, folder: Path | None) -> None:
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    place = str(folder) if folder is not None else None
+    sys.stdout.write(report(incident, snapshot, Shown(wants_color(sys.stdout), width, place)))
     sys.stdout.flush()
 
 

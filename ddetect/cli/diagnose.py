@@ -7,10 +7,10 @@ Never here: rules (they are in ddetect.correlate), clocks: a file judged next ye
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,14 +19,13 @@ from ddetect.correlate.judge import judge
 from ddetect.errors import BadSnapshot
 from ddetect.frameworks.patterns import read_patterns
 from ddetect.model import Incident, Snapshot, Stage, Status, Verdict
-from ddetect.report.json_ import format_verdict_json, verdict_json
-from ddetect.report.text import format_report
+from ddetect.report.formats import JSON, REPORTS, TEXT, Report, Shown, named
 from ddetect.wire.file import read_snapshot
 
 SNAPSHOT_NAME = "snapshot.ddsnap"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, reports: Sequence[Report] = REPORTS) -> None:
     """Options of `ddetect diagnose`."""
     parser.epilog = "example:\n  ddetect diagnose ddetect-out/incident-001"
     parser.add_argument(
@@ -36,7 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a snapshot, or an incident folder that holds one",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (a list for several files)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--format",
+        choices=[report.name for report in reports],
+        default=TEXT.name,
+        help="how to print it (default %(default)s)",
+    )
+    which.add_argument(
+        "--json",
+        dest="format",
+        action="store_const",
+        const=JSON.name,
+        help="print JSON (a list for several files)",
+    )
     parser.add_argument(
         "--signatures",
         metavar="FILE",
@@ -45,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace, reports: Sequence[Report] = REPORTS) -> int:
     """Read all, judge all, then print: a bad file spoils no half-printed answer."""
     snapshots = [read_snapshot(snapshot_path(path)) for path in args.files]
     added = read_patterns(args.signatures)
@@ -54,15 +66,12 @@ def run(args: argparse.Namespace) -> int:
             replace(snapshot, settings=replace(snapshot.settings, signatures=added)) for snapshot in snapshots
         ]
     incidents = [replay(snapshot, judge(snapshot)) for snapshot in snapshots]
-    if not args.json:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        color = wants_color(sys.stdout)
-        reports = [format_report(incident, color=color, width=width) for incident in incidents]
-        sys.stdout.write("\n".join(_headed(args.files, reports)))
-    elif len(incidents) == 1:
-        sys.stdout.write(format_verdict_json(incidents[0]))
-    else:
-        sys.stdout.write(json.dumps([verdict_json(one) for one in incidents], indent=1) + "\n")
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    report, shown = named(args.format, reports), Shown(wants_color(sys.stdout), width)
+    texts = [
+        report(incident, snapshot, shown) for incident, snapshot in zip(incidents, snapshots, strict=True)
+    ]
+    sys.stdout.write(texts[0] if len(texts) == 1 else report.join(texts, [str(path) for path in args.files]))
     return exit_code([incident.verdict for incident in incidents])
 
 
@@ -94,6 +103,7 @@ def replay(snapshot: Snapshot, verdict: Verdict) -> Incident:
         last_progress_unix_ns=max(0, taken - round(snapshot.stalled_for_s * 1e9)) if taken else 0,
         judged_at_unix_ns=taken,
         confirmed_at_unix_ns=taken if confirmed else None,
+        members=snapshot.members,
     )
 
 
@@ -103,9 +113,3 @@ def exit_code(verdicts: list[Verdict]) -> int:
     if statuses - {Status.HEALTHY, Status.UNDECIDED}:
         return 3
     return 4 if Status.UNDECIDED in statuses else 0
-
-
-def _headed(paths: list[Path], reports: list[str]) -> list[str]:
-    if len(reports) == 1:
-        return reports
-    return [f"== {path} ==\n{report}" for path, report in zip(paths, reports, strict=True)]

@@ -1,4 +1,4 @@
-"""The incident folders: `incident-NNN/` with verdict.json, report.txt and snapshot.ddsnap. They are the store.
+"""The incident folders: `incident-NNN/` with snapshot.ddsnap and a file per report format. They are the store.
 
 Enters: incidents and snapshots. Leaves: files, each written whole or not at all, and rewritten when more is known.
 Several jobs may write into one directory: an incident claims its folder when it is first written, and the number
@@ -11,12 +11,12 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ddetect.model import Incident, Snapshot, Stage
-from ddetect.report.json_ import verdict_json
-from ddetect.report.text import format_report
+from ddetect.report.formats import JSON, REPORTS, Report, Shown
 from ddetect.wire.file import write_snapshot
 
 _NAME = re.compile(r"incident-(\d+)$")
@@ -25,8 +25,10 @@ _NAME = re.compile(r"incident-(\d+)$")
 class Incidents:
     """The folders under one --out directory."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, reports: Sequence[Report] = REPORTS) -> None:
         """Raises OSError when the directory cannot be made or written."""
+        # The verdict last: who finds it finds all of the incident.
+        self._reports = sorted(reports, key=lambda report: report.file_name == JSON.file_name)
         out.mkdir(parents=True, exist_ok=True)
         probe = out / f".ddetect-{os.getpid()}"
         probe.touch()
@@ -75,8 +77,8 @@ class Incidents:
         folder, opened_as = self._claim(incident), incident.number
         incident = self.numbered(incident)
         write_snapshot(folder / "snapshot.ddsnap", snapshot)
-        write_text(folder / "report.txt", format_report(incident, folder=str(folder)))
-        write_text(folder / "verdict.json", json.dumps(verdict_json(incident), indent=1) + "\n")
+        for report in self._reports:
+            write_text(folder / report.file_name, report(incident, snapshot, Shown(folder=str(folder))))
         self._written.add(opened_as)
         return folder
 

@@ -24,6 +24,7 @@ def opened(number: int, verdict: Verdict, snapshot: Snapshot, unix_ns: int) -> I
         stalled_for_s=snapshot.stalled_for_s,
         last_progress_unix_ns=unix_ns - int(snapshot.stalled_for_s * 1e9),
         judged_at_unix_ns=unix_ns,
+        members=snapshot.members,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a rule returns. Never here: rules, ranking (ranking.py)."""
+"""What a rule returns, and how strong it is. Never here: rules, choosing (ranking.py), English (ddetect.report)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from ddetect.correlate.wait import Wait
 from ddetect.model import Cause, Culprit, Proof, Status
+from ddetect.model.claims import Claim
 
 AGE_UNKNOWN = float("nan")
 
@@ -25,20 +26,26 @@ class Precedence(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Weight:
+    """What a rule says of its finding beside others of its precedence and proof; what it leaves out is equal."""
+
+    moves: bool = False  # something of those that are named still moves
+    likely: bool = False  # only likely: others that are certain come first
+    size: int = 0  # how many it explains
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """One explanation, complete in itself. `says` is the first half of the summary, `unsaid` ends it; `held` makes the
-    second.
-    """
+    """One explanation, complete in itself: what is claimed, who is named, and why."""
 
     precedence: Precedence
     status: Status
     cause: Cause | None
     proof: Proof
     confidence: float
-    says: str
+    claims: tuple[Claim, ...]
     culprits: tuple[Culprit, ...] = ()
     evidence: tuple[str, ...] = ()
-    weight: float = 0.0  # among findings of one precedence and proof, the heavier wins; equals are joined
+    weight: Weight = Weight()  # among findings of one precedence and proof; equals are joined
     held: tuple[Wait, ...] = ()  # the operations that wait for the culprits
     stands_s: float = AGE_UNKNOWN  # how long the longest of the culprits has stood still
-    unsaid: tuple[int, ...] = ()  # culprits that `says` leaves out, to stay a sentence

@@ -1,66 +1,69 @@
-"""Sentences about ranks. Values enter, text leaves. Never here: deciding."""
+"""Operations and culprits as a verdict shows them; lines of evidence about an operation. Values enter and leave.
+
+Never here: deciding, sentences (ddetect.report).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
-from ddetect.rankset import format_ranks
-
-MOST_SAID = 2
-"""Parts of a sentence: what is left out is counted."""
-
-
-def ranks_words(ranks: Sequence[int]) -> str:
-    """Write "rank 2" or "ranks 0-1,3"."""
-    return f"rank{'s' if len(set(ranks)) != 1 else ''} {format_ranks(ranks)}"
+from ddetect.model import Culprit, Names, Process, Waiting, Where, lane_of, rank_of
+from ddetect.model.deeds import Deed, OpLabel, StuckIn
+from ddetect.report.deeds import op_words
+from ddetect.report.words import lanes_by_rank, name_members
 
 
-def each_of(ranks: Sequence[int], doing: str) -> str:
-    """Write "rank 2 sleeps" or "each of ranks 1,3 sleeps"."""
-    return (
-        f"{ranks_words(ranks)} {doing}" if len(set(ranks)) == 1 else f"each of {ranks_words(ranks)} {doing}"
+def label(wait: Wait) -> OpLabel:
+    """How a sentence refers to it."""
+    return OpLabel(wait.on, wait.seq, wait.group.label if wait.group else "")
+
+
+def stuck_in(waits: Iterable[Wait]) -> tuple[StuckIn, ...]:
+    """Who waits in which of them."""
+    return tuple(StuckIn(wait.waiters, label(wait)) for wait in waits)
+
+
+def culprit(
+    scene: Scene, member: int, deed: Deed, *, where: Where | None = None, process: Process | None = None,
+    whole: bool = False,
+) -> Culprit:  # fmt: skip
+    """A member as a verdict names it, or a whole rank with all its lanes; the judge puts its deed into words."""
+    return Culprit(
+        rank_of(member),
+        lane=lane_of(member) if scene.names.lanes > 1 and not whole else None,
+        host=scene.host(member),
+        pid=scene.pid(member),
+        process=process,
+        where=where,
+        deed=deed,
     )
 
 
-def each_in_words(named: Iterable[tuple[int, str]]) -> tuple[str, tuple[int, ...]]:
-    """Write what ranks do, those that do the same in one part, two parts at most; and the ranks that go unsaid."""
-    by_words: dict[str, list[int]] = {}
-    for rank, doing in named:
-        by_words.setdefault(doing, []).append(rank)
-    parts = [each_of(ranks, doing) for doing, ranks in by_words.items()]
-    unsaid = tuple(rank for ranks in list(by_words.values())[MOST_SAID:] for rank in ranks)
-    return "; ".join(parts[:MOST_SAID]), unsaid
+def as_waiting(wait: Wait, waiters: Sequence[int], names: Names) -> list[Waiting]:
+    """As a verdict lists it; with lanes an entry for all ranks of the same lanes, so that it is exact."""
+    backend, group = (wait.group.backend, wait.group.label) if wait.group else ("", "")
+    if names.lanes == 1:
+        return [Waiting(tuple(waiters), wait.on, backend, group, wait.seq)]
+    by_lanes: dict[tuple[int, ...], list[int]] = {}
+    for rank, lanes in lanes_by_rank(waiters).items():
+        by_lanes.setdefault(lanes, []).append(rank)
+    return [
+        Waiting(tuple(ranks), wait.on, backend, group, wait.seq, lanes) for lanes, ranks in by_lanes.items()
+    ]
 
 
-def more_words(ranks: Sequence[int]) -> str:
-    """Write "and 2 more ranks (4,6)"; nothing when there are none."""
-    count = len(set(ranks))
-    return f"and {count} more rank{'s' if count > 1 else ''} ({format_ranks(ranks)})" if count else ""
-
-
-def waiting_words(waits: Sequence[Wait], *, it: str = "it") -> str:
-    """Write "ranks 0-1,3 wait for it in all_reduce #412 of default_pg"; nothing when nobody waits."""
-    parts = []
-    for wait in waits[:2]:
-        verb = "waits" if len(wait.waiters) == 1 else "wait"
-        target = f" for {it}" if it else ""
-        parts.append(f"{ranks_words(wait.waiters)} {verb}{target} in {wait.label}")
-    if len(waits) > 2:
-        rest = sorted({rank for wait in waits[2:] for rank in wait.waiters})
-        parts.append(f"{ranks_words(rest)} in {len(waits) - 2} more operations")
-    return "; ".join(parts)
-
-
-def wait_lines(wait: Wait) -> list[str]:
+def wait_lines(wait: Wait, names: Names) -> list[str]:
     """Evidence about one operation: who is in, who is not."""
-    lines = [f"{wait.label}: {ranks_words(wait.waiters)} entered and did not leave"]
+    op = op_words(label(wait), names)
+    lines = [f"{op}: {name_members(wait.waiters, names)} entered and did not leave"]
     if wait.missing:
-        lines[0] += f"; {ranks_words(wait.missing)} {'has' if len(wait.missing) == 1 else 'have'} not entered"
+        verb = "has" if len(wait.missing) == 1 else "have"
+        lines[0] += f"; {name_members(wait.missing, names)} {verb} not entered"
     if wait.presumed:
-        lines.append(
-            f"{wait.label}: the recorder of {ranks_words(wait.presumed)} was not read; the stack says elsewhere"
-        )
+        presumed = name_members(wait.presumed, names)
+        lines.append(f"{op}: the recorder of {presumed} was not read; the stack says elsewhere")
     if wait.blind:
-        lines.append(f"{wait.label}: nothing is known about {ranks_words(wait.blind)}")
+        lines.append(f"{op}: nothing is known about {name_members(wait.blind, names)}")
     return lines

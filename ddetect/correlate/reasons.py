@@ -8,10 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ddetect.correlate.classify import classify_thread
+from ddetect.correlate.phrases import culprit
 from ddetect.correlate.scene import Scene, Seen
-from ddetect.correlate.where import format_stack, format_where, where_of
+from ddetect.correlate.where import format_stack, where_of
 from ddetect.frameworks.kinds import Kind, Posture
-from ddetect.model import UNKNOWN, Cause, Culprit, Phase, Process, Proof, Role, Thread, Where
+from ddetect.model import (
+    UNKNOWN,
+    Cause,
+    Culprit,
+    Names,
+    Phase,
+    Process,
+    Proof,
+    Role,
+    Thread,
+    Where,
+)
+from ddetect.model.deeds import Act, Deed, KernelCall, OpLabel
+from ddetect.report.words import format_where, name_members
 
 TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
@@ -31,7 +45,7 @@ class Reason:
     """What a rank does instead of coming. `cause` None: its line is known, its reason is not."""
 
     cause: Cause | None
-    doing: str
+    deed: Deed
     proof: Proof = Proof.TIME
     clear: bool = True
     where: Where | None = None
@@ -40,14 +54,7 @@ class Reason:
 
     def culprit(self, scene: Scene, rank: int) -> Culprit:
         """The rank with this reason, as a verdict names it."""
-        return Culprit(
-            rank,
-            host=scene.host(rank),
-            pid=scene.pid(rank),
-            process=self.process,
-            where=self.where,
-            doing=self.doing,
-        )
+        return culprit(scene, rank, self.deed, where=self.where, process=self.process)
 
 
 def explain(scene: Scene, rank: int) -> Reason:
@@ -55,7 +62,7 @@ def explain(scene: Scene, rank: int) -> Reason:
     seen = scene.rank_process(rank)
     phase = scene.phase_of(rank)
     if seen.stopped:
-        return _stopped(seen)
+        return _stopped(scene, seen)
     held = _gil(seen, scene)
     if held is not None:
         return held
@@ -68,12 +75,14 @@ def explain(scene: Scene, rank: int) -> Reason:
     ):
         return _data(scene, seen)
     if seen.in_disk_wait:
-        return _reason(seen, Cause.FILE_IO, "is stuck in the kernel, state D" + _target(seen))
+        return _reason(scene, seen, Cause.FILE_IO, Deed(Act.IS_IN_KERNEL, target=_target(seen)))
     if seen.doing.kind is Kind.SUBPROCESS or seen.doing.posture is Posture.CHILD:
         reason = _by_kind(scene, seen)
         children = scene.others_of(rank, Role.CHILD)[:MOST_CHILDREN]
         return replace(
-            reason, evidence=reason.evidence + tuple(line for one in children for line in sight_lines(one))
+            reason,
+            evidence=reason.evidence
+            + tuple(line for one in children for line in sight_lines(one, scene.names)),
         )
     return _by_kind(scene, seen)
 
@@ -81,44 +90,44 @@ def explain(scene: Scene, rank: int) -> Reason:
 _VAGUE = frozenset({Kind.UNREAD, Kind.USER, Kind.LOCK, Kind.SUBPROCESS})
 
 
-# ---------------------------------------------------------------- words
+# ---------------------------------------------------------------- deeds
 
 
-def _place(where: Where | None) -> str:
-    return f" in {format_where(where)}" if where is not None else ""
-
-
-def _target(seen: Seen) -> str:
+def _target(seen: Seen) -> KernelCall | None:
     thread = seen.doing.thread
     if thread is None or not (thread.syscall or thread.wchan):
-        return ""
-    name = thread.syscall or thread.wchan
-    on = f" on {thread.target}" if thread.target.startswith(("/", "./")) else ""
-    return f" ({name}{on})"
+        return None
+    path = thread.target if thread.target.startswith(("/", "./")) else ""
+    return KernelCall(thread.syscall or thread.wchan, path)
 
 
-def _verb(seen: Seen) -> str:
-    """How it sits there, as a verb."""
-    return {
-        Posture.BUSY: "is busy",
-        Posture.ASLEEP: "sleeps",
-        Posture.FUTEX: "waits on a lock or condition",
-        Posture.DISK: "is stuck in the kernel, state D" + _target(seen),
-        Posture.FILE: "waits for a file" + _target(seen),
-        Posture.TERMINAL: "waits for keyboard input",
-        Posture.SOCKET: "waits for the network",
-        Posture.PIPE: "waits for another process (a pipe)",
-        Posture.CHILD: "waits for a child process",
-    }.get(seen.doing.posture, "is")
+_SITS = {
+    Posture.BUSY: Act.IS_BUSY,
+    Posture.ASLEEP: Act.SLEEPS,
+    Posture.FUTEX: Act.WAITS_ON_FUTEX,
+    Posture.DISK: Act.IS_IN_KERNEL,
+    Posture.FILE: Act.WAITS_FOR_FILE,
+    Posture.TERMINAL: Act.WAITS_FOR_INPUT,
+    Posture.SOCKET: Act.WAITS_FOR_NETWORK,
+    Posture.PIPE: Act.WAITS_FOR_PIPE,
+    Posture.CHILD: Act.WAITS_FOR_CHILD,
+}
 
 
-def sight_lines(seen: Seen) -> tuple[str, ...]:
+def _sits(seen: Seen) -> Deed:
+    """How it sits there."""
+    posture = seen.doing.posture
+    told = posture in (Posture.DISK, Posture.FILE)
+    return Deed(_SITS.get(posture, Act.IS_THERE), target=_target(seen) if told else None)
+
+
+def sight_lines(seen: Seen, names: Names) -> tuple[str, ...]:
     """Evidence: the thread that tells what a process does, or why there is none."""
-    thread, name = seen.doing.thread, f"rank {seen.rank} (pid {seen.pid})"
+    thread, name = seen.doing.thread, f"{name_members((seen.rank,), names)} (pid {seen.pid})"
     if seen.role is Role.LOADER_WORKER:
-        name = f"loader worker {seen.index} of rank {seen.rank} (pid {seen.pid})" if seen.index >= 0 else name
+        name = f"loader worker {seen.index} of {name}" if seen.index >= 0 else name
     elif seen.role is Role.CHILD:
-        name = f"child process of rank {seen.rank} (pid {seen.pid})"
+        name = f"child process of {name}"
     elif thread is not None and not thread.is_main:
         name += f", thread {thread.name!r}"
     if thread is None:
@@ -134,20 +143,21 @@ def sight_lines(seen: Seen) -> tuple[str, ...]:
 
 
 def _reason(
-    seen: Seen, cause: Cause | None, doing: str, *, proof: Proof = Proof.TIME, clear: bool = True,
+    scene: Scene, seen: Seen, cause: Cause | None, deed: Deed, *, proof: Proof = Proof.TIME, clear: bool = True,
     where: Where | None = None, more: tuple[str, ...] = (),
 ) -> Reason:  # fmt: skip
     where = where or where_of(seen.doing.frame, library=seen.doing.library)
     process = Process("loader_worker", seen.index, seen.pid) if seen.role is Role.LOADER_WORKER else None
-    return Reason(cause, doing + _place(where), proof, clear, where, process, sight_lines(seen) + more)
+    evidence = sight_lines(seen, scene.names) + more
+    return Reason(cause, replace(deed, where=where), proof, clear, where, process, evidence)
 
 
 # ---------------------------------------------------------------- cases
 
 
-def _stopped(seen: Seen) -> Reason:
-    held = "is held by a debugger or tracer" if set(seen.states) == {"t"} else "is stopped (SIGSTOP)"
-    return _reason(seen, Cause.PROCESS_STOPPED, held, proof=Proof.STRUCTURAL)
+def _stopped(scene: Scene, seen: Seen) -> Reason:
+    act = Act.IS_TRACED if set(seen.states) == {"t"} else Act.IS_STOPPED
+    return _reason(scene, seen, Cause.PROCESS_STOPPED, Deed(act), proof=Proof.STRUCTURAL)
 
 
 def _gil(seen: Seen, scene: Scene) -> Reason | None:
@@ -163,7 +173,7 @@ def _gil(seen: Seen, scene: Scene) -> Reason | None:
     more: tuple[str, ...] = (f"thread {owner.name!r} owns the GIL: {format_stack(owner.stack)}",)
     if silent:
         more += (f"no other Python thread of this process has run for {seen.tick_age_s:.1f} s",)
-    return _reason(seen, Cause.GIL_HELD, "holds the GIL", where=where, more=more, clear=silent)
+    return _reason(scene, seen, Cause.GIL_HELD, Deed(Act.HOLDS_GIL), where=where, more=more, clear=silent)
 
 
 def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
@@ -183,17 +193,13 @@ def _leaving(scene: Scene, seen: Seen, phase: Phase | None) -> Reason:
     if raised is not None and raised.fatal:
         overdue = scene.phase_age_s[scene.position(seen.rank)] >= EXIT_TAKES_S
         stuck = overdue and "R" not in seen.states  # on an overloaded machine it still works on its end
-        reason = _reason(seen, Cause.PYTHON_EXCEPTION, "", proof=Proof.STRUCTURAL if stuck else Proof.TIME)
-        raised_at = scene.whose.where(raised.where)
-        said = raised.exception.splitlines()[0][:200] + _place(raised_at)
-        return replace(
-            reason,
-            doing=f"raised {said} and does not get out of its process",
-            where=raised_at or reason.where,
-        )
-    doing = "has left its process group" if phase is Phase.LEAVING else "is on its way out"
+        deed = Deed(Act.RAISED_AND_STAYS, scene.whose.where(raised.where), said=raised.exception)
+        proof = Proof.STRUCTURAL if stuck else Proof.TIME
+        reason = _reason(scene, seen, Cause.PYTHON_EXCEPTION, deed, proof=proof)
+        return replace(reason, deed=deed, where=deed.where or reason.where)
+    deed = Deed(Act.LEFT_GROUP if phase is Phase.LEAVING else Act.LEAVES)
     # Without a page nobody tells what it raised before it left.
-    return _reason(seen, Cause.LEFT_EARLY, doing, proof=Proof.STRUCTURAL, clear=phase is not None)
+    return _reason(scene, seen, Cause.LEFT_EARLY, deed, proof=Proof.STRUCTURAL, clear=phase is not None)
 
 
 def _runs_exit_handlers(scene: Scene, seen: Seen) -> bool:
@@ -215,17 +221,16 @@ def _data(scene: Scene, seen: Seen) -> Reason:
     """The rank waits for a batch: which loader worker does not deliver, or which line of the dataset is it in?"""
     workers = scene.others_of(seen.rank, Role.LOADER_WORKER)
     if seen.doing.kind is Kind.FETCH or not workers:
+        loads = Deed(Act.LOADS_DATA, inner=_sits(seen))
         if seen.in_disk_wait or seen.doing.posture is Posture.FILE:
-            return _reason(seen, Cause.FILE_IO, "loads data in its own process and " + _verb(seen))
-        doing = "loads data in its own process and " + _verb(seen) if seen.doing.kind is Kind.FETCH else ""
-        return _reason(seen, Cause.DATA_LOADING, doing or "waits for its next batch", clear=bool(doing))
-    rank_line = sight_lines(seen)
+            return _reason(scene, seen, Cause.FILE_IO, loads)
+        if seen.doing.kind is Kind.FETCH:
+            return _reason(scene, seen, Cause.DATA_LOADING, loads)
+        return _reason(scene, seen, Cause.DATA_LOADING, Deed(Act.WAITS_FOR_BATCH), clear=False)
+    rank_line = sight_lines(seen, scene.names)
     stuck = next((one for one in workers if one.stopped), None)
     if stuck is not None:
-        reason = _stopped(stuck)
-        return _with(
-            reason, f"waits for {scene.framework.words.loader}: {_worker(stuck)} {reason.doing}", rank_line
-        )
+        return _for_loader(stuck, _stopped(scene, stuck), rank_line)
     busy = [one for one in workers if one.doing.kind is not Kind.LOADER_IDLE]
     fetching = [one for one in busy if one.fetching != UNKNOWN and one.fetch_age_s < float("inf")]
     if fetching:
@@ -238,23 +243,12 @@ def _data(scene: Scene, seen: Seen) -> Reason:
         more = (
             f"all {len(workers)} loader workers are idle: the batch was lost, or a thread of the rank holds it",
         )
-        return _reason(
-            seen,
-            Cause.DATA_LOADING,
-            f"waits for {scene.framework.words.loader}, whose workers are all idle",
-            clear=False,
-            more=more,
-        )
+        deed = Deed(Act.WAITS_FOR_IDLE_LOADER)
+        return _reason(scene, seen, Cause.DATA_LOADING, deed, clear=False, more=more)
     on_file = one.in_disk_wait or one.doing.posture is Posture.FILE
-    reason = _reason(
-        one,
-        Cause.FILE_IO if on_file else Cause.DATA_LOADING,
-        _verb(one),
-        clear=one.doing.kind is not Kind.UNREAD,
-    )
-    return _with(
-        reason, f"waits for {scene.framework.words.loader}: {_worker(one)} {reason.doing}", rank_line
-    )
+    cause = Cause.FILE_IO if on_file else Cause.DATA_LOADING
+    reason = _reason(scene, one, cause, _sits(one), clear=one.doing.kind is not Kind.UNREAD)
+    return _for_loader(one, reason, rank_line)
 
 
 def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
@@ -272,20 +266,12 @@ def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
     return None
 
 
-def _worker(seen: Seen) -> str:
-    if seen.role is Role.RANK:
-        return f"its own thread {seen.doing.thread.name if seen.doing.thread else ''!r}, which pins memory,"
-    return (
-        f"loader worker {seen.index} (pid {seen.pid})"
-        if seen.index >= 0
-        else f"a loader worker (pid {seen.pid})"
-    )
-
-
-def _with(reason: Reason, doing: str, more: tuple[str, ...]) -> Reason:
-    return Reason(
-        reason.cause, doing, reason.proof, reason.clear, reason.where, reason.process, more + reason.evidence
-    )
+def _for_loader(one: Seen, reason: Reason, rank_line: tuple[str, ...]) -> Reason:
+    """The rank waits for its loader, and this process or thread, for its own reason, does not deliver."""
+    thread = one.doing.thread.name if one.role is Role.RANK and one.doing.thread else ""
+    process = None if one.role is Role.RANK else Process("loader_worker", one.index, one.pid)
+    deed = Deed(Act.WAITS_FOR_LOADER, process=process, thread=thread, inner=reason.deed)
+    return replace(reason, deed=deed, evidence=rank_line + reason.evidence)
 
 
 _WORKS = frozenset(
@@ -294,61 +280,64 @@ _WORKS = frozenset(
 """Inside an operation: it does something of its own there, like pickling an object."""
 
 
+_AT = {
+    Kind.BUILDING: (Cause.BUILDING, Act.COMPILES),
+    Kind.SUBPROCESS: (Cause.USER_CODE, Act.WAITS_FOR_PROCESS),
+    Kind.HTTP: (Cause.USER_CODE, Act.WAITS_FOR_ANSWER),
+    Kind.SLEEP: (Cause.USER_CODE, Act.SLEEPS),
+}
+"""Kinds that tell all there is to say."""
+
+
 def _by_kind(scene: Scene, seen: Seen) -> Reason:
     kind, posture = seen.doing.kind, seen.doing.posture
+    op = OpLabel(seen.doing.op)
     if kind is Kind.DEBUGGER:
-        return _reason(seen, Cause.USER_CODE, "is at a debugger prompt", proof=Proof.STRUCTURAL)
+        return _reason(scene, seen, Cause.USER_CODE, Deed(Act.IS_AT_DEBUGGER), proof=Proof.STRUCTURAL)
     if kind is Kind.INPUT or (posture is Posture.TERMINAL and kind is Kind.USER):
-        return _reason(seen, Cause.USER_CODE, "waits for keyboard input", proof=Proof.STRUCTURAL)
-    if kind is Kind.BUILDING:
-        return _reason(seen, Cause.BUILDING, "compiles")
+        return _reason(scene, seen, Cause.USER_CODE, Deed(Act.WAITS_FOR_INPUT), proof=Proof.STRUCTURAL)
     if kind is Kind.RENDEZVOUS:
-        return _reason(seen, Cause.RENDEZVOUS, f"is in {seen.doing.op}")
-    if kind is Kind.FILE_IO or posture is Posture.FILE:
-        return _reason(seen, Cause.FILE_IO, "waits for a file" + _target(seen))
+        return _reason(scene, seen, Cause.RENDEZVOUS, Deed(Act.IS_IN_CALL, op=op))
+    if kind is Kind.FILE_IO or (posture is Posture.FILE and kind is not Kind.BUILDING):
+        return _reason(scene, seen, Cause.FILE_IO, Deed(Act.WAITS_FOR_FILE, target=_target(seen)))
     if kind is Kind.CHECKPOINT:
-        return _reason(seen, Cause.FILE_IO, "saves or loads a checkpoint", clear=False)
+        return _reason(scene, seen, Cause.FILE_IO, Deed(Act.SAVES), clear=False)
     if kind is Kind.LOCK:
-        return _locked(seen, clear=True)
-    if kind is Kind.SUBPROCESS:
-        return _reason(seen, Cause.USER_CODE, "waits for another process")
-    if kind is Kind.HTTP:
-        return _reason(seen, Cause.USER_CODE, "waits for a network answer")
-    if kind is Kind.SLEEP:
-        return _reason(seen, Cause.USER_CODE, "sleeps")
+        return _locked(scene, seen, clear=True)
+    if kind in _AT:
+        cause, act = _AT[kind]
+        return _reason(scene, seen, cause, Deed(act))
     if kind is Kind.DEVICE_SYNC:
-        return _reason(seen, Cause.DEVICE_STUCK, "waits for its device", clear=False)
+        return _reason(scene, seen, Cause.DEVICE_STUCK, Deed(Act.WAITS_FOR_DEVICE), clear=False)
     if kind in (Kind.COLLECTIVE, Kind.P2P):
-        inside = seen.doing.op or scene.framework.words.inside
         if posture in _WORKS:
-            doing = f"{_verb(seen)} inside {inside}, before the operation begins,"
-            return _reason(seen, Cause.USER_CODE, doing, clear=False)
-        return _reason(seen, None, f"is inside {inside}, which its recorder does not show")
+            deed = Deed(Act.WORKS_BEFORE_CALL, op=op, inner=_sits(seen))
+            return _reason(scene, seen, Cause.USER_CODE, deed, clear=False)
+        return _reason(scene, seen, None, Deed(Act.IS_IN_UNSEEN_CALL, op=op))
     if kind is Kind.UNREAD:
-        return _reason(seen, None, f"could not be read ({seen.sighting.unread or 'no stack was taken'})")
+        why = seen.sighting.unread or "no stack was taken"
+        return _reason(scene, seen, None, Deed(Act.IS_UNREAD, said=why))
     if posture is Posture.FUTEX and seen.doing.lock is not False and kind is Kind.USER:
-        return _locked(seen, clear=seen.doing.lock is True)
+        return _locked(scene, seen, clear=seen.doing.lock is True)
     if kind in (Kind.BACKWARD, Kind.OPTIMIZER):
-        return _reason(seen, Cause.USER_CODE, f"is in {kind.name.lower()}", clear=False)
-    verb = _verb(seen)
-    clear = posture is not Posture.UNKNOWN
-    return _reason(seen, Cause.USER_CODE, verb, clear=clear)
+        act = Act.IS_IN_BACKWARD if kind is Kind.BACKWARD else Act.IS_IN_OPTIMIZER
+        return _reason(scene, seen, Cause.USER_CODE, Deed(act), clear=False)
+    return _reason(scene, seen, Cause.USER_CODE, _sits(seen), clear=posture is not Posture.UNKNOWN)
 
 
-def _locked(seen: Seen, *, clear: bool) -> Reason:
+def _locked(scene: Scene, seen: Seen, *, clear: bool) -> Reason:
     raised = seen.sighting.raised
     died = []
     if raised is not None:
-        place = _place(where_of(raised.where, library=False))
-        died = [f"a thread of it died of {raised.exception}{place}"]
+        at = f" in {format_where(where_of(raised.where, library=False))}" if raised.where is not None else ""
+        died = [f"a thread of it died of {raised.exception}{at}"]
     others = died + [
         f"other thread {thread.name!r}: {format_stack(thread.stack)}"
         for thread in seen.sighting.threads
         if thread is not seen.doing.thread and thread.stack
     ]
-    return _reason(
-        seen, Cause.PYTHON_LOCK, "waits for a lock or another thread", clear=clear, more=tuple(others[:4])
-    )
+    deed = Deed(Act.WAITS_FOR_LOCK)
+    return _reason(scene, seen, Cause.PYTHON_LOCK, deed, clear=clear, more=tuple(others[:4]))
 
 
 def user_line(scene: Scene, rank: int) -> Where | None:

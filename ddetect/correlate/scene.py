@@ -25,6 +25,7 @@ from ddetect.model import (
     Floats,
     Gone,
     Ints,
+    Names,
     Phase,
     Role,
     Sample,
@@ -229,6 +230,11 @@ class Scene:
         """Members whose rank the job should have."""
         world_size = self.snapshot.world_size
         return self.rank < (world_size if world_size > 0 else len(self.ranks))
+
+    @cached_property
+    def names(self) -> Names:
+        """How sentences call the members of this job."""
+        return Names(self.framework.words, self.world, self.snapshot.lanes)
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:

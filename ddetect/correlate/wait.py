@@ -14,7 +14,7 @@ from ddetect.correlate.collectives import Standing
 from ddetect.correlate.scene import ELSEWHERE, Bools, Scene
 from ddetect.frameworks.framework import Needs
 from ddetect.frameworks.kinds import OWN_BUSINESS, Kind, Posture
-from ddetect.model import UNKNOWN, Group, Ints, Phase, Waiting
+from ddetect.model import UNKNOWN, Group, Ints, Phase
 
 IN_COMMUNICATION = (Phase.COLLECTIVE, Phase.P2P)
 
@@ -60,13 +60,6 @@ class Wait:
         """How a sentence calls it: "all_reduce #412 of default_pg"."""
         number = f" #{self.seq}" if self.seq else ""
         return f"{self.on}{number}" + (f" of {self.group.label}" if self.group else "")
-
-    def as_waiting(self) -> Waiting:
-        """As a verdict lists it."""
-        group = self.group
-        return Waiting(
-            self.waiters, self.on, group.backend if group else "", group.label if group else "", self.seq
-        )
 
 
 def minds_own_business(scene: Scene) -> Bools:

@@ -18,7 +18,6 @@ from ddetect.model.homes import CodeHomes, Owner, is_probe_file, whose
 Path = tuple[tuple[str, str], ...]
 
 _IMPORT_ROOT = re.compile(r"^.*/(?:site-packages|dist-packages|lib(?:64)?/python3(?:\.\d+)?t?)/")
-LIBRARYS_LINE = "(a library's line)"
 """How a line is marked that is shown for want of one of the user's."""
 
 _MOST_FILES = 16384
@@ -83,14 +82,6 @@ def functions(stack: Iterable[Frame]) -> Path:
 def where_of(frame: Frame | None, *, library: bool) -> Where | None:
     """A frame as a verdict shows it: base name only; the full path goes into the evidence."""
     return None if frame is None else Where(frame.function, basename(frame.file), frame.line, library)
-
-
-def format_where(where: Where | None) -> str:
-    """Write "dataset.py:88 read_shard", or nothing."""
-    if where is None:
-        return ""
-    mark = f" {LIBRARYS_LINE}" if where.library else ""
-    return f"{where.file}:{where.line} {where.function}{mark}"
 
 
 def format_stack(stack: Sequence[Frame], limit: int = 6) -> str:

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ddetect.frameworks.patterns import NOTHING, Patterns
-from ddetect.model import UNKNOWN, CallSpec, Group
+from ddetect.model import UNKNOWN, CallSpec, Group, Words
 
 NEVER = re.compile(r"(?!)")
 """A pattern that fits nothing."""
@@ -54,18 +54,6 @@ class CallNames:
     peers: dict[str, str] = field(default_factory=dict)  # function -> the argument that is its peer
     roots: dict[str, str] = field(default_factory=dict)  # function -> the argument that is its root
     rootless: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """How people call its things."""
-
-    inside: str = "a call that others take part in"  # where a thread is that talks to other members
-    join: str = "joining the job"  # the operation in which members first meet
-    backward: str = "backward"  # a wait inside the backward pass
-    loader: str = "its loader"
-    member: str = "rank"
-    lane: str = "replica"
 
 
 def plain_operation(spec: CallSpec | None) -> Operation:

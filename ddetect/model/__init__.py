@@ -1,8 +1,9 @@
 """The vocabulary: what is seen of a job, and what is said about it.
 
 Rooms: tables (what a table is), members (who is judged), sightings (what a process looks like), comms (what members do
-with each other), homes (whose code a file is), snapshot (all a judgement may look at), verdict (what is said).
-Everything is imported from here.
+with each other), homes (whose code a file is), snapshot (all a judgement may look at), verdict (what is said), words
+(how things are called). All of it is imported from here; deeds and claims, which are what is said as values, from
+their rooms.
 Never here: I/O, protobuf, dictionaries that travel, rules.
 """
 
@@ -25,6 +26,7 @@ from ddetect.model.members import (
     Roster,
     Unread,
 )
+from ddetect.model.places import Process, Where
 from ddetect.model.sightings import (
     DEVICE_LIBRARY,
     UNSEEN_ERROR,
@@ -59,14 +61,13 @@ from ddetect.model.verdict import (
     Culprit,
     Incident,
     Judgement,
-    Process,
     Proof,
     Stage,
     Status,
     Verdict,
     Waiting,
-    Where,
 )
+from ddetect.model.words import Names, Words
 
 __all__ = [
     "Beats",
@@ -88,6 +89,7 @@ __all__ = [
     "Judgement",
     "Limit",
     "Look",
+    "Names",
     "OpState",
     "OpenP2P",
     "Ops",
@@ -114,6 +116,7 @@ __all__ = [
     "Verdict",
     "Waiting",
     "Where",
+    "Words",
     "lane_of",
     "member_keys",
     "rank_of",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from ddetect.model.comms import Comms
 from ddetect.model.homes import CodeHomes
 from ddetect.model.members import Beats, Phase, Roster, Unread
@@ -64,6 +66,21 @@ class Snapshot:
     gone: tuple[Gone, ...] = ()
     limits: tuple[Limit, ...] = ()
     settings: Settings = field(default_factory=Settings)
+
+    @cached_property
+    def lanes(self) -> int:
+        """How many lanes a rank has at most: one, but where members share a process."""
+        tables = (self.roster, self.comms.progress, self.comms.ops, self.comms.p2p)
+        return 1 + max((int(table.lane.max()) for table in tables if len(table)), default=0)
+
+    @property
+    def members(self) -> int:
+        """How many members the job has; of a rank that nobody has heard of it is told as of the largest."""
+        heard = len(np.unique(self.roster.rank[self.roster.rank >= 0]))
+        known = len(np.unique(self.roster.member[self.roster.member >= 0]))
+        if self.lanes == 1:
+            return self.world_size
+        return known + max(0, self.world_size - heard) * self.lanes
 
     @cached_property
     def newest(self) -> Look:

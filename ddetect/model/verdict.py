@@ -5,10 +5,15 @@ Enters: nothing. Leaves: frozen values. Never here: how they read on a screen (d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+from ddetect.model.claims import Addition, Claim
+from ddetect.model.deeds import Deed
 from ddetect.model.members import Unread
+from ddetect.model.places import Process, Where
+from ddetect.model.tables import LANE_BITS, UNKNOWN
+from ddetect.model.words import Names
 
 
 class Status(str, Enum):
@@ -79,27 +84,8 @@ class Cause(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """The line to look at: the innermost frame that is the user's; where none is, a library's, and marked so."""
-
-    function: str
-    file: str
-    line: int
-    library: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """The process inside a rank that is at fault, when it is not the rank process itself."""
-
-    role: str  # "loader_worker"
-    index: int
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
 class Culprit:
-    """A rank the others wait for."""
+    """A member the others wait for; `lane` only where ranks have several."""
 
     rank: int
     lane: int | None = None
@@ -107,7 +93,13 @@ class Culprit:
     pid: int | None = None
     process: Process | None = None
     where: Where | None = None
-    doing: str = ""  # "sleeps in read_shard", for the summary
+    doing: str = ""  # "sleeps in read_shard": its deed in words
+    deed: Deed | None = None
+
+    @property
+    def member(self) -> int:
+        """The member, as one number."""
+        return self.rank | (self.lane or 0) << LANE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +111,20 @@ class Waiting:
     backend: str = ""
     group: str = ""
     seq: int | None = None
+    lanes: tuple[int, ...] = ()  # of each of these ranks; empty where ranks have one
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Every rank with every lane."""
+        return tuple(sorted(rank | lane << LANE_BITS for rank in self.ranks for lane in self.lanes or (0,)))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer, with its reasons. `UNDECIDED` is an honest one and says what is missing."""
+    """The answer, with its reasons. `UNDECIDED` is an honest one and says what is missing.
+
+    `claims` is the summary as values, and `names` how its members are called; a verdict that was read has none.
+    """
 
     status: Status
     cause: Cause | None
@@ -135,6 +136,13 @@ class Verdict:
     unread: tuple[Unread, ...] = ()
     evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    claims: tuple[Claim | Addition, ...] = ()
+    names: Names = field(default_factory=Names)
+
+    @property
+    def culprit_members(self) -> tuple[int, ...]:
+        """The members named, in order, once each."""
+        return tuple(sorted({c.member for c in self.culprits}))
 
     @property
     def culprit_ranks(self) -> tuple[int, ...]:
@@ -179,3 +187,4 @@ class Incident:
     confirmed_at_unix_ns: int | None = None
     closed: Closed | None = None
     history: tuple[Judgement, ...] = ()
+    members: int = UNKNOWN  # as many as ranks, unless ranks have several lanes

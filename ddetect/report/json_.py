@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ddetect.model import Culprit, Incident, Judgement, Where
@@ -35,6 +36,7 @@ def verdict_json(incident: Incident) -> dict[str, Any]:
                 "backend": group.backend,
                 "group": group.group,
                 "seq": group.seq,
+                "lanes": format_ranks(group.lanes) or None,
             }
             for group in verdict.waiting
         ],
@@ -46,7 +48,8 @@ def verdict_json(incident: Incident) -> dict[str, Any]:
         "job": incident.job,
         "attempt": incident.attempt,
         "world_size": incident.world_size,
-        "stalled_for_s": round(incident.stalled_for_s, 3) if math.isfinite(incident.stalled_for_s) else None,
+        "members": incident.members if incident.members > 0 else incident.world_size,
+        "stalled_for_s": _seconds(incident.stalled_for_s),
         "last_progress_unix_ns": incident.last_progress_unix_ns,
         "judged_at_unix_ns": incident.judged_at_unix_ns,
         "incident": incident.number,
@@ -56,15 +59,24 @@ def verdict_json(incident: Incident) -> dict[str, Any]:
     if incident.closed is not None:
         said["closed"] = {
             "reason": incident.closed.reason,
-            "lasted_s": round(incident.closed.lasted_s, 3),
+            "lasted_s": _seconds(incident.closed.lasted_s),
             "at_unix_ns": incident.closed.at_unix_ns,
         }
     return said
 
 
 def format_verdict_json(incident: Incident) -> str:
-    """The text of `verdict.json`, and of every `--json`."""
-    return json.dumps(verdict_json(incident), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """The text of `verdict.json`, and of every `--json`: plain ASCII, so that no terminal and no disk refuses it."""
+    return json.dumps(verdict_json(incident), indent=1, allow_nan=False) + "\n"
+
+
+def list_verdicts(texts: Sequence[str]) -> str:
+    """Several verdicts as one list."""
+    return json.dumps([json.loads(text) for text in texts], indent=1) + "\n"
+
+
+def _seconds(seconds: float) -> float | None:
+    return round(seconds, 3) if math.isfinite(seconds) else None
 
 
 def _culprit(culprit: Culprit) -> dict[str, Any]:

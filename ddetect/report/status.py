@@ -14,7 +14,7 @@ import numpy as np
 
 from ddetect.model import Beats, Ints, Phase, Roster, Verdict
 from ddetect.rankset import format_ranks
-from ddetect.report.words import clean, format_duration, name_ranks
+from ddetect.report.words import clean, format_duration, name_members
 
 _MANY_ROWS = 24  # more rows than this are folded again, without their step
 
@@ -63,7 +63,7 @@ def _suspicion(state: str, verdict: Verdict | None, summary: str) -> str:
     word = "suspect" if state == "suspected" else verdict.status.value.upper()
     if not verdict.culprits:
         return f"{word}{cause or ' ' + verdict.status.value}"
-    return f"{word} {name_ranks(verdict.culprit_ranks)}{cause}"
+    return f"{word} {name_members(verdict.culprit_members, verdict.names)}{cause}"
 
 
 def _rate(steps_per_s: float) -> str:

@@ -10,8 +10,8 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 
-from ddetect.model import Cause, Culprit, Incident, Judgement, Stage, Status, Unread, Waiting
-from ddetect.report.words import clean, format_clock, format_duration, name_ranks
+from ddetect.model import Cause, Culprit, Incident, Judgement, Names, Stage, Status, Unread, Waiting
+from ddetect.report.words import LIBRARYS_LINE, clean, format_clock, format_duration, name_members
 
 _BOLD, _RED, _YELLOW, _GREEN, _DIM = "1", "1;31", "1;33", "1;32", "2"
 _SHOWN = 8  # culprits, waiting groups and unread reasons shown one by one; the rest is counted
@@ -31,12 +31,13 @@ def format_report(
             f"Closed after {format_duration(incident.closed.lasted_s)} "
             f"({format_clock(incident.closed.at_unix_ns)}): {clean(incident.closed.reason)}"
         )
-    page.section("Look at", [_culprit(item) for item in verdict.culprits[:_SHOWN]])
-    page.more(len(verdict.culprits) - _SHOWN, "rank")
-    page.section("Waiting, not at fault", [_waiting(item) for item in verdict.waiting[:_SHOWN]])
+    names = verdict.names
+    page.section("Look at", [_culprit(item, names) for item in verdict.culprits[:_SHOWN]])
+    page.more(len(verdict.culprits) - _SHOWN, names.noun)
+    page.section("Waiting, not at fault", [_waiting(item, names) for item in verdict.waiting[:_SHOWN]])
     page.more(len(verdict.waiting) - _SHOWN, "group")
     page.section("Why we say so", [clean(item) for item in verdict.evidence])
-    page.section("Could not be read", [_unread(item) for item in verdict.unread[:_SHOWN]])
+    page.section("Could not be read", [_unread(item, names) for item in verdict.unread[:_SHOWN]])
     page.more(len(verdict.unread) - _SHOWN, "reason")
     page.section("What to do", [clean(item) for item in verdict.advice])
     page.section("Said earlier", list(_history(incident)))
@@ -62,7 +63,12 @@ def _standing(incident: Incident) -> str:
         parts.append(f"{verdict.confidence:.0%} sure")
     still = _standstill(incident)
     job = f"job {clean(incident.job)}" if incident.job else "job without a name"
-    ranks = f", {incident.world_size} ranks" if incident.world_size > 0 else ""
+    names = verdict.names
+    ranks = f", {incident.world_size} {names.words.member}s" if incident.world_size > 0 else ""
+    if names.lanes > 1 and incident.members > 0:
+        ranks = f", {incident.members} {names.words.lane}s" + (
+            "" if incident.world_size == 1 else f" in{ranks[1:]}"
+        )
     attempt = f", attempt {incident.attempt}" if incident.attempt > 0 else ""
     return f"{', '.join(parts)}. {still}{job[0].upper()}{job[1:]}{ranks}{attempt}."
 
@@ -76,14 +82,12 @@ def _standstill(incident: Incident) -> str:
     return f"No progress for {format_duration(incident.stalled_for_s)}{since}. "
 
 
-def _culprit(culprit: Culprit) -> str:
+def _culprit(culprit: Culprit, names: Names) -> str:
     where, process = culprit.where, culprit.process
     line = f"{clean(where.file)}:{where.line} in {clean(where.function)}" if where else "no line of user code"
     if where is not None and where.library:
-        line += " (a library's line)"
-    who = [f"rank {culprit.rank}"]
-    if culprit.lane is not None:
-        who.append(f"lane {culprit.lane}")
+        line += f" {LIBRARYS_LINE}"
+    who = [name_members((culprit.member,), names if culprit.lane is not None else names.by_rank)]
     if culprit.host:
         who.append(clean(culprit.host))
     if culprit.pid is not None:
@@ -94,15 +98,15 @@ def _culprit(culprit: Culprit) -> str:
     return f"{line}  ({', '.join(who)})"
 
 
-def _waiting(item: Waiting) -> str:
+def _waiting(item: Waiting, names: Names) -> str:
     number = f" #{item.seq}" if item.seq is not None else ""
     group = f" of {clean(item.group)}" if item.group else ""
     backend = f" ({clean(item.backend)})" if item.backend else ""
-    return f"{name_ranks(item.ranks)} in {clean(item.on)}{number}{group}{backend}"
+    return f"{name_members(item.members, names)} in {clean(item.on)}{number}{group}{backend}"
 
 
-def _unread(item: Unread) -> str:
-    return f"{name_ranks(item.ranks)}: {clean(item.reason)}"
+def _unread(item: Unread, names: Names) -> str:
+    return f"{name_members(item.ranks, names.by_rank)}: {clean(item.reason)}"
 
 
 def _history(incident: Incident) -> Iterator[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ddetect.correlate import confidence
-from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.finding import Finding, Precedence, Weight
 from ddetect.correlate.motion import moved
-from ddetect.correlate.phrases import each_in_words
 from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.correlate.wait import IN_COMMUNICATION
 from ddetect.correlate.waits import Waits
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Cause, Phase, Proof, Status
+from ddetect.model.claims import Each
 
 
 def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
@@ -65,10 +65,10 @@ def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Fin
         evidence.append(f"something still moves: {motion}")
     # A few that certainly mind their own business say more than many of which that is only likely.
     certain = all(scene.plainly_elsewhere[scene.position(rank)] for rank in ranks)
-    says, unsaid = each_in_words((rank, reason.doing) for rank, reason in named)
+    claim = Each(tuple((rank, reason.deed) for rank, reason in named))
     return Finding(
         Precedence.ALONE, Status.HANG, cause, Proof.STRUCTURAL if structural else Proof.TIME,
-        confidence.times(confidence.ALONE, *factors), says,
+        confidence.times(confidence.ALONE, *factors), (claim,),
         tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(evidence),
-        1e9 * structural + 1e6 * (not motion) + 1e4 * certain + len(ranks), unsaid=unsaid,
+        Weight(moves=bool(motion), likely=not certain, size=len(ranks)),
     )  # fmt: skip

@@ -13,16 +13,17 @@ from dataclasses import dataclass
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.phrases import ranks_words
+from ddetect.correlate.phrases import culprit
 from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits, reducer_seen
-from ddetect.correlate.where import format_where
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Status, Where
+from ddetect.model.claims import Disagree, NobodyLeaves, OwnGroups
+from ddetect.model.deeds import Act, CallMade, Deed, OpLabel, Part, Side
+from ddetect.report.sentences import side_words
 
-BACKWARD = "DDP's all_reduce (backward)"
 MOST_RANKS = 4096
 """Beyond this many ranks nobody attaches from one host; the columns of recorders serve those."""
 
@@ -46,7 +47,11 @@ def calls_apart(scene: Scene, waits: Waits) -> list[Finding]:
     if own_groups:
         return _group_order(scene, calls, own_groups) if len(own_groups) < len(calls) else []
     apart = _root_apart(scene, calls) or _op_apart(scene, calls) or _line_apart(scene, calls)
-    if not apart and all(call.op == BACKWARD for call in calls.values()) and not reducer_seen(scene, calls):
+    if (
+        not apart
+        and all(call.op == scene.framework.words.backward_call for call in calls.values())
+        and not reducer_seen(scene, calls)
+    ):
         return []  # with a GPU the main thread sleeps through every backward pass while the device works
     return apart or _all_in(calls)
 
@@ -65,7 +70,7 @@ def _all_calls(scene: Scene, waits: Waits) -> dict[int, Called]:
     for rank in map(int, scene.ranks):
         doing, row = scene.rank_process(rank).doing, row_of.get(rank)
         if doing.kind is Kind.BACKWARD:
-            calls[rank] = Called(BACKWARD, UNKNOWN, True, user_line(scene, rank))
+            calls[rank] = Called(scene.framework.words.backward_call, UNKNOWN, True, user_line(scene, rank))
         elif doing.kind is Kind.COLLECTIVE and row is not None:
             spec = scene.snapshot.comms.calls[int(ops.call[row])]
             default = int(ops.group[row]) != UNKNOWN
@@ -89,7 +94,7 @@ def _root_apart(scene: Scene, calls: dict[int, Called]) -> list[Finding]:
         left = len(calls) - len(inside)
         backing = {root: len(ranks) + left * (root not in inside) for root, ranks in sides.items()}
         shown = [(backing[root], ranks) for root, ranks in sides.items()]
-        return [_mismatch(scene, calls, "root", shown, untold=untold)]
+        return [_mismatch(scene, calls, Part.ROOT, shown, untold=untold)]
     return []
 
 
@@ -99,7 +104,7 @@ def _op_apart(scene: Scene, calls: dict[int, Called]) -> list[Finding]:
         sides.setdefault(call.op, []).append(rank)
     if len(sides) < 2:
         return []
-    return [_mismatch(scene, calls, "operation", [(len(ranks), ranks) for ranks in sides.values()])]
+    return [_mismatch(scene, calls, Part.OP, [(len(ranks), ranks) for ranks in sides.values()])]
 
 
 def _line_apart(scene: Scene, calls: dict[int, Called]) -> list[Finding]:
@@ -110,7 +115,7 @@ def _line_apart(scene: Scene, calls: dict[int, Called]) -> list[Finding]:
     if len(sides) < 2 or None in sides:
         return []
     found = _mismatch(
-        scene, calls, "line", [(len(ranks), ranks) for ranks in sides.values()], confidence.LINES_ONLY
+        scene, calls, Part.LINE, [(len(ranks), ranks) for ranks in sides.values()], confidence.LINES_ONLY
     )
     return [found]
 
@@ -118,7 +123,7 @@ def _line_apart(scene: Scene, calls: dict[int, Called]) -> list[Finding]:
 def _mismatch(
     scene: Scene,
     calls: dict[int, Called],
-    differs: str,
+    differs: Part,
     sides: Sequence[tuple[int, list[int]]],
     doubt: float = 1.0,
     untold: int = 0,
@@ -128,14 +133,14 @@ def _mismatch(
     tie = sum(backing == most for backing, _ in sides) > 1
     few = fewer({number: backing for number, (backing, _) in enumerate(sides)}, untold)
     named = sorted(rank for number in few for rank in sides[number][1])
-    shown = [_side(calls, ranks) for _, ranks in sorted(sides, key=lambda side: (side[0], side[1]))]
+    shown = tuple(_side(calls, ranks) for _, ranks in sorted(sides, key=lambda side: (side[0], side[1])))
     factors = [confidence.STACKS_ONLY, doubt, confidence.TIE if tie else 1.0]
     factors += [confidence.DOUBTFUL] if untold else []
     return Finding(
         Precedence.MISMATCH, Status.HANG, Cause.COLLECTIVE_MISMATCH, Proof.TIME,
         confidence.times(confidence.MISMATCH, *factors),
-        f"ranks disagree on the {differs} in the default group: {'; '.join(shown)}",
-        _culprits(scene, calls, named), (*shown, *_seen(scene, named)),
+        (Disagree((differs,), shown, tuple(named)),), _culprits(scene, calls, named),
+        (*(side_words(side, scene.names) for side in shown), *_seen(scene, named)),
     )  # fmt: skip
 
 
@@ -144,47 +149,40 @@ def _group_order(scene: Scene, calls: dict[int, Called], inner: list[int]) -> li
     if len(inner) < 2 or len({calls[rank].op for rank in inner}) > 1:
         return []
     rest = [rank for rank in calls if rank not in inner]
-    says = f"{_side(calls, inner)}, in groups of their own, and do not come out; {_side(calls, rest)} waiting for them"
+    claim = OwnGroups(_side(calls, inner), _side(calls, rest))
     note = "most likely they enter their groups in different order; stacks do not show which group each is in"
     return [
         Finding(
             Precedence.CYCLE, Status.HANG, Cause.GROUP_ORDER_DEADLOCK, Proof.TIME,
-            confidence.times(confidence.CYCLE, confidence.STACKS_ONLY, confidence.GROUPS_UNTOLD), says,
+            confidence.times(confidence.CYCLE, confidence.STACKS_ONLY, confidence.GROUPS_UNTOLD), (claim,),
             _culprits(scene, calls, inner), (note, *_seen(scene, inner)),
         )
     ]  # fmt: skip
 
 
 def _all_in(calls: dict[int, Called]) -> list[Finding]:
-    says = f"everyone is in and nobody comes out: {_side(calls, list(calls))}"
+    claim = NobodyLeaves(tuple(calls), side=_side(calls, list(calls)))
     note = "it is stuck below Python, or shapes or dtypes differ: no stack shows those, `ddetect launch` does"
     return [
         Finding(
             Precedence.NEVER_LEFT, Status.HANG, Cause.ALL_ENTERED_NONE_LEFT, Proof.TIME,
-            confidence.times(confidence.ALL_ENTERED, confidence.STACKS_ONLY, confidence.PRESUMED), says, (), (note,),
+            confidence.times(confidence.ALL_ENTERED, confidence.STACKS_ONLY, confidence.PRESUMED),
+            (claim,), (), (note,),
         )
     ]  # fmt: skip
 
 
-def _side(calls: dict[int, Called], ranks: list[int]) -> str:
+def _side(calls: dict[int, Called], ranks: list[int]) -> Side:
     call = calls[ranks[0]]
-    root = f" from root {call.root}" if call.root != UNKNOWN else ""
-    at = f" at {format_where(call.where)}" if call.where else ""
-    return f"{ranks_words(ranks)} {'is' if len(ranks) == 1 else 'are'} in {call.op}{root}{at}"
+    return Side(tuple(ranks), CallMade(call.op, root=call.root), call.where, seen=True)
 
 
 def _culprits(scene: Scene, calls: dict[int, Called], ranks: list[int]) -> tuple[Culprit, ...]:
     return tuple(
-        Culprit(
-            rank,
-            host=scene.host(rank),
-            pid=scene.pid(rank),
-            where=calls[rank].where,
-            doing=f"is in {calls[rank].op}",
-        )
+        culprit(scene, rank, Deed(Act.IS_IN_CALL, op=OpLabel(calls[rank].op)), where=calls[rank].where)
         for rank in ranks
     )
 
 
 def _seen(scene: Scene, ranks: list[int]) -> list[str]:
-    return [line for rank in ranks[:4] for line in sight_lines(scene.rank_process(rank))]
+    return [line for rank in ranks[:4] for line in sight_lines(scene.rank_process(rank), scene.names)]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.phrases import ranks_words, wait_lines, waiting_words
+from ddetect.correlate.phrases import culprit, label, stuck_in, wait_lines
 from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
-from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Status
+from ddetect.model import UNKNOWN, Cause, Proof, Status
+from ddetect.model.claims import Circle
+from ddetect.model.deeds import Act, Deed, OpLabel, Through
 
 
 def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
@@ -23,26 +25,15 @@ def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
         cause = Cause.P2P_DEADLOCK if p2p else Cause.GROUP_ORDER_DEADLOCK
         culprits = []
         for rank in ranks:
-            held = next((wait.label for wait in inside if rank in wait.waiters), scene.framework.words.inside)
-            culprits.append(
-                Culprit(
-                    rank,
-                    host=scene.host(rank),
-                    pid=scene.pid(rank),
-                    where=user_line(scene, rank),
-                    doing=f"waits in {held}",
-                )
-            )
-        kind = (
-            "groups"
-            if not p2p
-            else "send and receive"
-            if not groups
-            else "a send or receive and a collective"
-        )
-        says = f"{ranks_words(ranks)} wait for each other through {kind}: {waiting_words(inside, it='')}"
-        evidence = [line for wait in inside[:6] for line in wait_lines(wait)]
-        evidence += [line for rank in ranks[:4] for line in sight_lines(scene.rank_process(rank))]
+            op = next((label(wait) for wait in inside if rank in wait.waiters), OpLabel(""))
+            culprits.append(culprit(scene, rank, Deed(Act.WAITS_IN, op=op), where=user_line(scene, rank)))
+        through = Through.GROUPS
+        if p2p:
+            through = Through.MIXED if groups else Through.SEND_AND_RECEIVE
+        evidence = [line for wait in inside[:6] for line in wait_lines(wait, scene.names)]
+        evidence += [
+            line for rank in ranks[:4] for line in sight_lines(scene.rank_process(rank), scene.names)
+        ]
         # From stacks alone it takes time: two ranks that exchange much with isend and recv look like this for a while.
         told = any(scene.phase[scene.position(rank)] != UNKNOWN for rank in ranks)
         told |= any(wait.standing is not None for wait in inside)
@@ -51,7 +42,7 @@ def deadlock(scene: Scene, waits: Waits) -> list[Finding]:
         found.append(
             Finding(
                 Precedence.CYCLE, Status.HANG, cause, Proof.STRUCTURAL if told else Proof.TIME,
-                confidence.times(confidence.CYCLE, doubt), says,
+                confidence.times(confidence.CYCLE, doubt), (Circle(ranks, through, stuck_in(inside)),),
                 tuple(culprits), tuple(evidence),
             )
         )  # fmt: skip

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.phrases import ranks_words
+from ddetect.correlate.phrases import culprit
 from ddetect.correlate.rules.consequence import (
     ENDED_BY_LAUNCHER,
     SEEN_LATE_S,
@@ -25,16 +26,14 @@ from ddetect.correlate.rules.consequence import (
     tells_of_a_peer,
     was_asked,
 )
-from ddetect.correlate.rules.death_words import death_lines, first_line, signal_name
+from ddetect.correlate.rules.death_words import death_lines
 from ddetect.correlate.rules.on_purpose import ended_on_purpose
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import format_where
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
     UNSEEN_ERROR,
     Cause,
-    Culprit,
     Departure,
     Frame,
     Gone,
@@ -45,6 +44,10 @@ from ddetect.model import (
     Role,
     Status,
 )
+from ddetect.model.claims import LeftBehind, OnPurpose, RaisedFirst, Vanished, WorkersKilled
+from ddetect.model.deeds import Act, Deed
+from ddetect.report.deeds import worker_words
+from ddetect.report.words import first_line, name_members, name_signal
 
 _EXIT_CODE_ONLY = (UNSEEN_ERROR, "SystemExit")
 SAME_MOMENT_S = 0.25
@@ -57,18 +60,18 @@ def only_consequences(scene: Scene) -> bool:
     return bool(deaths) and not origins(deaths, scene.framework) and not _dead_workers(scene)
 
 
-def on_purpose(scene: Scene) -> str:
-    """How somebody who wanted it ended the job, in words; nothing if nobody did."""
+def on_purpose(scene: Scene) -> OnPurpose | None:
+    """How somebody who wanted it ended the job; None if nobody did."""
     return ended_on_purpose(scene, [worker for _, worker in _dead_workers(scene)])
 
 
 def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
     """Name who died first, and of what."""
     wish = on_purpose(scene)
-    if wish:
+    if wish is not None:
         return [
             Finding(
-                Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME, confidence.DEAD, wish, (),
+                Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME, confidence.DEAD, (wish,), (),
                 death_lines(deaths_of(scene), scene.framework),
             )
         ]  # fmt: skip
@@ -194,27 +197,23 @@ def _last_frame(scene: Scene, pid: int, role: Role) -> Frame | None:
 
 def _workers_died(scene: Scene, dead: list[tuple[int, Gone]]) -> Finding:
     dead = sorted(dead, key=lambda pair: (pair[0], pair[1].index, pair[1].pid))
-    evidence, culprits, names = [], [], []
+    evidence, culprits, workers = [], [], []
     for rank, gone in dead:
-        numbered = f"loader worker {gone.index}" if gone.index >= 0 else "a loader worker"
-        names.append(f"{numbered} (pid {gone.pid}) of rank {rank}")
-        evidence.append(f"{names[-1]} vanished {gone.age_s:.1f} s ago: killed by {signal_name(gone)}")
-        told = scene.gone_ranks.get(rank)
-        if told is not None and told.exception:
-            evidence.append(f"rank {rank} raised because of it: {told.exception}")
+        process, its_rank = (
+            Process("loader_worker", gone.index, gone.pid),
+            name_members((rank,), scene.names.by_rank),
+        )
+        workers.append((rank, process))
+        told = f"{worker_words(process)} of {its_rank}"
+        evidence.append(f"{told} vanished {gone.age_s:.1f} s ago: killed by {name_signal(gone.signal)}")
+        last = scene.gone_ranks.get(rank)
+        if last is not None and last.exception:
+            evidence.append(f"{its_rank} raised because of it: {last.exception}")
         where = scene.whose.where(gone.where or _last_frame(scene, gone.pid, Role.LOADER_WORKER))
-        culprits.append(
-            Culprit(
-                rank, host=scene.host(rank), pid=scene.pid(rank),
-                process=Process("loader_worker", gone.index, gone.pid), where=where, doing="lost its loader worker",
-            )
-        )  # fmt: skip
-    says = f"{names[0]} was killed" if len(names) == 1 else f"{' and '.join(names)} were killed"
-    if len(names) > 3:
-        says = f"{len(names)} loader workers of {ranks_words([rank for rank, _ in dead])} were killed"
+        culprits.append(culprit(scene, rank, Deed(Act.LOST_WORKER), where=where, process=process, whole=True))
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.KILLED_BY_SIGNAL, Proof.STRUCTURAL, confidence.DEAD,
-        says, tuple(culprits), tuple(evidence[:16]),
+        (WorkersKilled(tuple(workers)),), tuple(culprits), tuple(evidence[:16]),
     )  # fmt: skip
 
 
@@ -225,31 +224,20 @@ def rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
     culprits = []
     for gone in first:
         where = scene.whose.where(gone.where or (None if raised else _last_frame(scene, gone.pid, Role.RANK)))
-        doing = f"raised {gone.exception}" if raised else "was killed"
-        culprits.append(
-            Culprit(gone.rank, host=scene.host(gone.rank), pid=gone.pid, where=where, doing=doing)
-        )
-    ranks = [gone.rank for gone in first]
+        deed = Deed(Act.RAISED, said=gone.exception) if raised else Deed(Act.WAS_KILLED, signal=gone.signal)
+        culprits.append(replace(culprit(scene, gone.rank, deed, where=where, whole=True), pid=gone.pid))
+    ranks, where = tuple(gone.rank for gone in first), culprits[0].where
+    each = all(gone.signal == one.signal and gone.signal not in (0, ENDED_BY_LAUNCHER) for gone in first)
+    claim: RaisedFirst | Vanished = Vanished(ranks, one.pid, one.signal, where, each)
     if raised:
-        at = f" in {format_where(culprits[0].where)}" if culprits[0].where else ""
-        says = f"{ranks_words(ranks)} raised {first_line(one.exception)}{at}"
-    else:
-        at = f"; last seen in {format_where(culprits[0].where)}" if culprits[0].where else ""
-        says = (
-            f"{ranks_words(ranks)} (pid {one.pid}) vanished without a word: killed by {signal_name(one)}{at}"
-        )
-        if len(first) > 1:
-            rest = "one was killed, and the rest was ended after it"
-            if all(gone.signal == one.signal and gone.signal not in (0, ENDED_BY_LAUNCHER) for gone in first):
-                rest = f"each was killed by {signal_name(one)}"
-            says = f"{ranks_words(ranks)} vanished in the same moment: {rest}"
+        claim = RaisedFirst(ranks, one.exception, where)
     evidence = death_lines(deaths, scene.framework)
     factors = [confidence.SAME_MOMENT] if len(first) > 1 and not _each_its_own(first) else []
     if raised and one.exception.startswith(UNSEEN_ERROR):
         factors.append(confidence.WEAK_SIGHTING)  # an exit code is all that is known of what it raised
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION if raised else Cause.KILLED_BY_SIGNAL,
-        Proof.STRUCTURAL, confidence.times(confidence.DEAD, *factors), says,
+        Proof.STRUCTURAL, confidence.times(confidence.DEAD, *factors), (claim,),
         tuple(culprits), evidence,
     )  # fmt: skip
 
@@ -284,16 +272,14 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     ranks = sorted({*left, *leaving})
     if not ranks or len(ranks) + len(deaths) > scene.world:
         return []
-    culprits = tuple(
-        Culprit(r, host=scene.host(r), pid=scene.pid(r), doing="left its process group") for r in ranks
-    )
+    culprits = tuple(culprit(scene, rank, Deed(Act.LEFT_EARLY), whole=True) for rank in ranks)
     # A rank that is still on its way out lives: it is named instead of a death.
     sure = confidence.BESIDE_A_DEATH if leaving else 1.0
-    says = f"{ranks_words(ranks)} left early; {ranks_words([g.rank for g in deaths])} died of the closed connection"
+    claim = LeftBehind(tuple(ranks), tuple(gone.rank for gone in deaths))
     return [
         Finding(
             Precedence.FIRST_FAULT, Status.STOPPED, Cause.LEFT_EARLY, Proof.STRUCTURAL,
-            confidence.times(confidence.LEFT_EARLY, sure), says, culprits, death_lines(deaths, scene.framework),
+            confidence.times(confidence.LEFT_EARLY, sure), (claim,), culprits, death_lines(deaths, scene.framework),
         )
     ]  # fmt: skip
 
@@ -301,22 +287,26 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
 def _raised_and_lives(scene: Scene, faults: Mapping[int, Raised], deaths: list[Gone]) -> Finding:
     """What these ranks raised ends them, and the others died of it before they were gone: as sure as a death."""
     culprits = tuple(
-        Culprit(
-            rank, host=scene.host(rank), pid=scene.pid(rank), where=scene.whose.where(raised.where),
-            doing=f"raised {raised.exception}",
+        culprit(
+            scene,
+            rank,
+            Deed(Act.RAISED, said=raised.exception),
+            where=scene.whose.where(raised.where),
+            whole=True,
         )
         for rank, raised in sorted(faults.items())
-    )  # fmt: skip
+    )
     lines = [
-        f"rank {rank} raised {first_line(raised.exception)}, and is on its way out"
+        f"{name_members((rank,), scene.names.by_rank)} raised {first_line(raised.exception)}, and is on its way out"
         for rank, raised in sorted(faults.items())
     ]
-    said = first_line(faults[culprits[0].rank].exception)
-    at = f" in {format_where(culprits[0].where)}" if culprits[0].where else ""
-    died = ranks_words([gone.rank for gone in deaths])
-    more = " and more" if len({first_line(raised.exception) for raised in faults.values()}) > 1 else ""
-    says = f"{ranks_words(sorted(faults))} raised {said}{at}{more}"
+    ranks = tuple(sorted(faults))
+    claim = RaisedFirst(
+        ranks, faults[ranks[0]].exception, culprits[0].where,
+        others=len({first_line(raised.exception) for raised in faults.values()}) > 1,
+        victims=tuple(gone.rank for gone in deaths),
+    )  # fmt: skip
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION, Proof.STRUCTURAL, confidence.DEAD,
-        f"{says}; {died} died of it", culprits, (*lines[:8], *death_lines(deaths, scene.framework)),
+        (claim,), culprits, (*lines[:8], *death_lines(deaths, scene.framework)),
     )  # fmt: skip

@@ -13,14 +13,17 @@ from typing import Any, TypeVar
 from ddetect.correlate import confidence
 from ddetect.correlate.collectives import Callers, calls_at
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.phrases import ranks_words, wait_lines
+from ddetect.correlate.phrases import culprit, label, wait_lines
 from ddetect.correlate.reasons import user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import format_where
 from ddetect.frameworks.framework import Agreement, Framework
-from ddetect.model import UNKNOWN, CallSpec, Cause, Culprit, Group, Proof, Status, Where
+from ddetect.model import UNKNOWN, CallSpec, Cause, Group, Proof, Status, Where
+from ddetect.model.claims import Disagree
+from ddetect.model.deeds import Act, CallMade, Deed, Part
+from ddetect.model.deeds import Side as SideShown
+from ddetect.report.sentences import side_words
 
 T = TypeVar("T")
 
@@ -120,30 +123,34 @@ def _finding(scene: Scene, wait: Wait, calls: list[Callers], sides: list[Side]) 
     untold = _untold(scene, wait, calls)
     named = _named(scene, calls, sides, untold)
     vague = sum(map(_count, sides)) < sum(len(call.ranks) for call in calls)
-    differ = [name.replace("_", " ") for name in Agreement._fields if _differs(name, sides)]
+    parts = tuple(Part[name.upper()] for name in Agreement._fields if _differs(name, sides))
     culprits = [
-        Culprit(
-            rank, host=scene.host(rank), pid=scene.pid(rank), where=_where(scene, call, rank, still),
-            doing=f"called {_words(scene, call.spec)}",
+        culprit(
+            scene,
+            rank,
+            Deed(Act.CALLED, call=_call(scene, call.spec)),
+            where=_where(scene, call, rank, still),
         )
         for call in named
         for rank in call.ranks.tolist()
-    ]  # fmt: skip
-    shown = []
-    for _, callers in sides[:3]:
-        ranks = sorted(rank for call in callers for rank in call.ranks.tolist())
-        lines = {
-            format_where(_where(scene, call, rank, still)) for call in callers for rank in call.ranks[:8]
-        } - {""}
-        at = f" in {min(lines)}" if lines else ""
-        shown.append(f"{ranks_words(ranks)} called {_words(scene, callers[0].spec)}{at}")
-    group = f" of {wait.group.label}" if wait.group else ""
-    says = f"ranks disagree on the {', '.join(differ)} of #{wait.seq}{group}: {'; '.join(shown[::-1])}"
+    ]
+    shown = tuple(_shown(scene, callers, still) for _, callers in sides[:3])
+    names = tuple(sorted(one.member for one in culprits))
     return Finding(
         Precedence.MISMATCH, Status.HANG, Cause.COLLECTIVE_MISMATCH, Proof.STRUCTURAL,
         confidence.times(confidence.MISMATCH, *[confidence.TIE] * tie, *[confidence.DOUBTFUL] * bool(untold or vague)),
-        says, tuple(culprits), (*shown, *wait_lines(wait)),
+        (Disagree(parts, shown[::-1], names, label(wait)),), tuple(culprits),
+        (*(side_words(side, scene.names) for side in shown), *wait_lines(wait, scene.names)),
     )  # fmt: skip
+
+
+def _shown(scene: Scene, callers: list[Callers], still: set[int]) -> SideShown:
+    """A side as it is told, with one line of several."""
+    members = tuple(sorted(rank for call in callers for rank in call.ranks.tolist()))
+    lines = {_where(scene, call, rank, still) for call in callers for rank in call.ranks[:8].tolist()}
+    told = [where for where in lines if where is not None]
+    first = min(told, key=lambda where: (where.file, where.line, where.function), default=None)
+    return SideShown(members, _call(scene, callers[0].spec), first)
 
 
 def _differs(name: str, sides: list[Side]) -> bool:
@@ -161,13 +168,11 @@ def _where(scene: Scene, call: Callers, rank: int, still: set[int]) -> Where | N
     return user_line(scene, rank) if rank in still else None
 
 
-def _words(scene: Scene, spec: CallSpec) -> str:
+def _call(scene: Scene, spec: CallSpec) -> CallMade:
+    """The call, without what is of no importance to its operation."""
     op, told = scene.framework.operation(spec).name, scene.framework.agreement(spec)
-    agrees = told.shape or told.dtype  # else there is nothing to agree on, as in a barrier
-    parts = [] if not agrees else [spec.in_sizes or spec.out_sizes, spec.in_dtypes.strip("[]")]
-    if told.root != UNKNOWN:
-        parts.append(f"root {spec.root}")
-    if spec.reduce_op:
-        parts.append(spec.reduce_op)
-    inside = " ".join(part for part in parts if part)
-    return f"{op}({inside})" if inside else op
+    if not (told.shape or told.dtype):  # there is nothing to agree on, as in a barrier
+        return CallMade(op, root=told.root, reduce_op=spec.reduce_op)
+    return CallMade(
+        op, spec.in_sizes or spec.out_sizes, spec.in_dtypes.strip("[]"), told.root, spec.reduce_op
+    )

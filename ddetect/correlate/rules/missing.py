@@ -6,15 +6,16 @@ Also here: a rank that never joined, and one that left while others wait.
 from __future__ import annotations
 
 from ddetect.correlate import confidence
-from ddetect.correlate.finding import AGE_UNKNOWN, Finding, Precedence
+from ddetect.correlate.finding import AGE_UNKNOWN, Finding, Precedence, Weight
 from ddetect.correlate.motion import Motion, moved
-from ddetect.correlate.phrases import each_in_words, wait_lines
+from ddetect.correlate.phrases import wait_lines
 from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain, sight_lines, user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import format_where
 from ddetect.model import Cause, Departure, Proof, Status
+from ddetect.model.claims import Each
+from ddetect.model.deeds import Act, Deed
 
 
 def never_entered(scene: Scene, waits: Waits) -> list[Finding]:
@@ -31,20 +32,17 @@ def never_entered(scene: Scene, waits: Waits) -> list[Finding]:
 
 def _reason(scene: Scene, rank: int, held: tuple[Wait, ...]) -> Reason:
     if rank in scene.gone_ranks:
-        return Reason(Cause.LEFT_EARLY, "has exited, without an error", Proof.STRUCTURAL)
+        return Reason(Cause.LEFT_EARLY, Deed(Act.EXITED), Proof.STRUCTURAL)
     joins = any(wait.joins for wait in held)
     position = scene.position(rank)
     if joins and (position < 0 or not scene.live[position]):
-        return Reason(Cause.RENDEZVOUS, "has no process on any node: it was never started")
+        return Reason(Cause.RENDEZVOUS, Deed(Act.NEVER_STARTED))
     reason = explain(scene, rank)
     if joins and reason.cause is not Cause.PROCESS_STOPPED:
         where = user_line(scene, rank)
-        at = f": it is in {format_where(where)}" if where else ""
-        seen = scene.rank_process(rank)
-        return Reason(
-            Cause.RENDEZVOUS, f"has not called {scene.framework.words.join}{at}", Proof.TIME, where is not None, where,
-            evidence=sight_lines(seen),
-        )  # fmt: skip
+        deed = Deed(Act.HAS_NOT_JOINED, where)
+        seen = sight_lines(scene.rank_process(rank), scene.names)
+        return Reason(Cause.RENDEZVOUS, deed, Proof.TIME, where is not None, where, evidence=seen)
     return reason
 
 
@@ -63,7 +61,7 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
         factors.append(confidence.DOUBTFUL)
     motion = Motion() if structural else moved(scene.snapshot, ranks)
     evidence = [line for _, reason in named[:4] for line in reason.evidence]
-    evidence += [line for wait in held[:4] for line in wait_lines(wait)]
+    evidence += [line for wait in held[:4] for line in wait_lines(wait, scene.names)]
     if motion:
         factors.append(confidence.MOVING)
         evidence.append(f"something still moves: {motion}")
@@ -76,11 +74,11 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
     base = {Cause.LEFT_EARLY: confidence.LEFT_EARLY, Cause.RENDEZVOUS: confidence.NEVER_JOINED}.get(
         cause or Cause.USER_CODE, confidence.NEVER_ENTERED
     )
-    says, unsaid = each_in_words((rank, reason.doing) for rank, reason in named)
+    claim = Each(tuple((rank, reason.deed) for rank, reason in named))
     return Finding(
         Precedence.NEVER_ENTERED if cause is not None else Precedence.NAMED_ONLY,
         Status.HANG if cause is not None else Status.UNDECIDED,
         cause, Proof.STRUCTURAL if structural else Proof.TIME, confidence.times(base, *factors),
-        says, tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(dict.fromkeys(evidence)),
-        weight=float(not motion), held=tuple(held), unsaid=unsaid, stands_s=max(ages, default=AGE_UNKNOWN),
+        (claim,), tuple(reason.culprit(scene, rank) for rank, reason in named), tuple(dict.fromkeys(evidence)),
+        weight=Weight(moves=bool(motion)), held=tuple(held), stands_s=max(ages, default=AGE_UNKNOWN),
     )  # fmt: skip

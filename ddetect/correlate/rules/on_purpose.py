@@ -1,4 +1,4 @@
-"""Somebody wanted the job to end: then what died of it is no fault. A Scene enters, words leave, or nothing.
+"""Somebody wanted the job to end: then what died of it is no fault. A Scene enters, a claim leaves, or nothing.
 
 A wish is an ending that was asked for (consequence.py has the list), or SIGTERM to all ranks in one moment. A fault
 that is clearly older than the wish stays a fault, and a job that outlived the wish is judged as before.
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ddetect.correlate.phrases import ranks_words
 from ddetect.correlate.rules.consequence import (
     SEEN_LATE_S,
     asks_to_end,
@@ -22,16 +21,17 @@ from ddetect.correlate.rules.consequence import (
 )
 from ddetect.correlate.scene import Scene
 from ddetect.model import Gone
+from ddetect.model.claims import OnPurpose
 
 OUTLIVED_S = 60.0
 """What dies this long after somebody asked for an end died of something else."""
 
 
-def ended_on_purpose(scene: Scene, workers: Sequence[Gone]) -> str:
+def ended_on_purpose(scene: Scene, workers: Sequence[Gone]) -> OnPurpose | None:
     """How somebody ended the job; nothing if nobody did. `workers`: loader workers that died, and are missed."""
     deaths = deaths_of(scene)
     if not deaths:
-        return ""
+        return None
     asked = {gone.rank: gone.age_s for gone in deaths if was_asked(gone)}
     asked |= {
         rank: _leaves_since_s(scene, rank)
@@ -39,7 +39,7 @@ def ended_on_purpose(scene: Scene, workers: Sequence[Gone]) -> str:
         if asks_to_end(raised.exception)
     }
     if not asked:
-        return "the job was ended by SIGTERM" if _all_were_ended(scene, deaths) else ""
+        return OnPurpose() if _all_were_ended(scene, deaths) else None
     others = [gone for gone in deaths if gone.rank not in asked] + list(workers)
     wish_s = max(asked.values())
     # A closed connection may be older: who was interrupted tears down first, and only then is it gone.
@@ -50,8 +50,8 @@ def ended_on_purpose(scene: Scene, workers: Sequence[Gone]) -> str:
         fault_s > wish_s + SEEN_LATE_S
         or max((gone.age_s for gone in others), default=0.0) < wish_s - OUTLIVED_S
     ):
-        return ""
-    return f"the job was interrupted: somebody ended {ranks_words(sorted(asked))}"
+        return None
+    return OnPurpose(tuple(sorted(asked)))
 
 
 def _leaves_since_s(scene: Scene, rank: int) -> float:

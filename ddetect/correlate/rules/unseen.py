@@ -8,14 +8,17 @@ agent may be late.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
-from ddetect.correlate.phrases import ranks_words
+from ddetect.correlate.phrases import culprit
 from ddetect.correlate.rules.consequence import SEEN_LATE_S, deaths_of, saw_a_death
-from ddetect.correlate.rules.death_words import death_lines, deaths_words
+from ddetect.correlate.rules.death_words import death_deeds, death_lines
 from ddetect.correlate.scene import Scene
-from ddetect.model import Culprit, Departure, Gone, Proof, Status
+from ddetect.model import Departure, Gone, Proof, Status
+from ddetect.model.claims import FellSilent, OldestDeaths
+from ddetect.model.deeds import Act, Deed
 
 _FAILED_RANKS = re.compile(r"\branks? ([\d, ]+) failed to pass", re.IGNORECASE)
 
@@ -33,24 +36,21 @@ def fell_silent(scene: Scene) -> list[Finding]:
     if not deaths or not silent:
         return []
     named = _named(silent, deaths)
-    nodes = " and ".join(f"{node} ({ranks_words(ranks)})" for node, ranks in silent.items())
-    how = "waiting for an answer"
-    if connections_closed(scene):
-        how = "of a closed connection" if len(deaths) == 1 else "of closed connections"
-    says = f"{nodes} fell silent; {ranks_words([gone.rank for gone in deaths])} died {how}"
-    if not named:
-        says += "; where it began is not known"
+    nodes = tuple((node, tuple(ranks)) for node, ranks in silent.items())
+    victims = tuple(gone.rank for gone in deaths)
+    claim = FellSilent(nodes, victims, connections_closed(scene), tuple(sorted(named)))
     culprits = tuple(
-        Culprit(rank, host=scene.host(rank) or node, pid=scene.pid(rank), doing="fell silent with its node")
+        replace(one, host=one.host or node)
         for node, ranks in silent.items()
         for rank in ranks
         if rank in named
+        for one in (culprit(scene, rank, Deed(Act.FELL_SILENT), whole=True),)
     )
     note = "whether the node, its network or only its agent is gone is not known"
     return [
         Finding(
             Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME,
-            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), says, culprits,
+            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), (claim,), culprits,
             (*death_lines(deaths, scene.framework), note),
         )
     ]  # fmt: skip
@@ -93,12 +93,10 @@ def oldest_consequence(scene: Scene) -> list[Finding]:
         return []
     oldest = max(gone.age_s for gone in deaths)
     first = [gone for gone in deaths if gone.age_s >= oldest - 1e-9]
-    note = "this usually follows from another rank's fault, which was not seen"
-    says = f"{deaths_words(first, scene.framework)}; {note}"
     return [
         Finding(
             Precedence.FIRST_FAULT, Status.STOPPED, None, Proof.TIME,
-            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH), says, (),
-            death_lines(deaths, scene.framework),
+            confidence.times(confidence.DEAD, confidence.BESIDE_A_DEATH),
+            (OldestDeaths(death_deeds(first, scene.framework)),), (), death_lines(deaths, scene.framework),
         )
     ]  # fmt: skip

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from ddetect.frameworks.framework import CallNames, Framework, Words
+from ddetect.frameworks.framework import CallNames, Framework
 from ddetect.frameworks.general import GENERAL_PATTERNS
 from ddetect.frameworks.patterns import parse_patterns
 from ddetect.frameworks.torch.deaths import lost_workers, saw_a_death, tells_of_a_peer
 from ddetect.frameworks.torch.operations import agreement, has_everyone, on_device, operation
+from ddetect.model import Words
 
 TORCH = Framework(
     name="torch",
@@ -46,6 +47,12 @@ TORCH = Framework(
         inside="torch.distributed",
         join="init_process_group",
         backward="backward (DDP's all_reduce)",
+        backward_call="DDP's all_reduce (backward)",
         loader="its DataLoader",
+        hands_over="pins memory",
+        in_steps=("all_reduce", "reduce_scatter", "all_gather"),  # of DDP, of FSDP
+        even_steps="drop_last, an even sampler, or DDP's join()",
+        exchange="batch_isend_irecv",
+        below="NCCL or gloo settings",
     ),
 )  # fmt: skip

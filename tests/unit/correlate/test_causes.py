@@ -6,8 +6,8 @@ from importlib import resources
 
 import pytest
 
-from ddetect.correlate.advice import advise
 from ddetect.model import Cause, Culprit
+from ddetect.report.advice import advise
 
 
 @pytest.mark.parametrize("cause", list(Cause))

@@ -93,7 +93,7 @@ def test_more_than_two_reasons_are_counted_and_their_ranks_are_told():
     verdict = judge(scene(all_reduce=[0], loader=[1], asleep=[2], lock=[3], flock=[4]))
 
     assert verdict.culprit_ranks == (1, 2, 3, 4)
-    assert "; and 2 more ranks (2-3); rank 0 waits" in verdict.summary
+    assert "; and 2 more ranks (2,4); rank 0 waits" in verdict.summary
 
 
 def test_ranks_that_no_sentence_names_are_counted_once():

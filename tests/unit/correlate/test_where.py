@@ -9,11 +9,12 @@ import pytest
 from ddetect.correlate import where as module
 from ddetect.correlate.classify import classify_thread
 from ddetect.correlate.judge import judge
-from ddetect.correlate.where import Whose, format_where
+from ddetect.correlate.where import Whose
 from ddetect.frameworks.kinds import Kind
 from ddetect.frameworks.torch import TORCH
 from ddetect.model import Frame, Role, Snapshot, Where
 from ddetect.model.homes import CodeHomes
+from ddetect.report.words import format_where
 from tests.unit.correlate.scenes import (
     FETCH,
     FUTEX,

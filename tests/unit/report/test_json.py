@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from ddetect.model import Names, Waiting
 from ddetect.report.json_ import format_verdict_json, verdict_json
+from ddetect.report.text import format_report
 from tests.unit.report import incidents
 
 
@@ -32,10 +34,17 @@ def test_loader_hang_reads_as_the_contract_says():
         }.items()
     )
     assert said["waiting"] == [
-        {"ranks": "0-1,3", "on": "all_reduce", "backend": "gloo", "group": "default_pg", "seq": 412}
+        {
+            "ranks": "0-1,3",
+            "on": "all_reduce",
+            "backend": "gloo",
+            "group": "default_pg",
+            "seq": 412,
+            "lanes": None,
+        }
     ]
     assert (said["unread"], said["history"], said["closed"]) == ([], [], None)
-    assert (said["job"], said["attempt"], said["world_size"]) == ("night-run", 0, 4)
+    assert (said["job"], said["attempt"], said["world_size"], said["members"]) == ("night-run", 0, 4, 4)
     assert said["stalled_for_s"] == 72.04
     assert said["judged_at_unix_ns"] == incidents.JUDGED_NS
     assert said["last_progress_unix_ns"] == incidents.JUDGED_NS - 4_000_000_000
@@ -97,3 +106,24 @@ def test_text_is_strict_json_even_with_an_infinite_stall():
     endless = replace(incidents.loader_hang(), stalled_for_s=float("inf"))
 
     assert json.loads(format_verdict_json(endless))["stalled_for_s"] is None
+
+
+def test_lanes_are_told_where_members_share_a_process():
+    """Ranks times lanes are exactly those that wait; members are counted beside ranks."""
+    base = incidents.loader_hang()
+    verdict = replace(
+        base.verdict,
+        culprits=(replace(base.verdict.culprits[0], rank=0, lane=1),),
+        waiting=(Waiting((0,), "all_reduce", lanes=(0, 2, 3)),),
+        names=Names(ranks=1, lanes=4),
+    )
+    incident = replace(base, verdict=verdict, world_size=1, members=4)
+    said = verdict_json(incident)
+
+    assert (said["world_size"], said["members"]) == (1, 4)
+    assert (said["waiting"][0]["ranks"], said["waiting"][0]["lanes"]) == ("0", "0,2-3")
+    assert (said["culprits"][0]["rank"], said["culprits"][0]["lane"]) == (0, 1)
+    report = format_report(incident)
+    assert "(replica 1, node-0, pid 4705," in report
+    assert "  - replicas 0,2-3 in all_reduce\n" in report
+    assert "Job night-run, 4 replicas." in report

@@ -1,0 +1,53 @@
+"""What is said where nobody is named: the job is well, or what is missing to tell. A claim enters, text leaves.
+
+Never here: judging.
+"""
+
+from __future__ import annotations
+
+from ddetect.model import Names
+from ddetect.model.claims import CallUnknown, Claim, JobIs, MayWaitForDevice, MissingUnknown, State
+from ddetect.report.deeds import waiting_words
+from ddetect.report.words import name_members
+
+
+def state_words(claim: Claim, names: Names) -> str:
+    """What is said of the job as a whole."""
+    match claim:
+        case MissingUnknown():
+            return f"{waiting_words(claim.waits, names)}; {_missing(claim, names)}"
+        case CallUnknown(members):
+            who, inside = name_members(members, names), names.words.inside
+            return f"{who} are inside {inside}, and no recorder tells in which operation"
+        case MayWaitForDevice(members):
+            what = "its device" if len(members) == 1 else "their devices"
+            return f"{name_members(members, names)} may wait for {what}, and no recorder tells in which operation"
+        case JobIs(state, since_s):
+            return _job(state, since_s, names)
+        case _:
+            raise AssertionError(f"{claim} has no words")
+
+
+def _missing(claim: MissingUnknown, names: Names) -> str:
+    if claim.unread or claim.may_wait:
+        parts = [f"{name_members(claim.unread, names)} could not be read"] if claim.unread else []
+        parts += [f"{name_members(claim.may_wait, names)} may wait as well"] if claim.may_wait else []
+        return f"{' and '.join(parts)}, so who is missing is not known"
+    unknown = ": not every recorder could be read" if claim.recorders_unread else ""
+    unsure = ""
+    if claim.unsure:
+        unsure = f"; {name_members(claim.unsure, names)} may be in it, or in another operation"
+    return f"who is missing is not known{unknown}{unsure}"
+
+
+def _job(state: State, since_s: float, names: Names) -> str:
+    noun = names.noun
+    return {
+        State.NO_PROCESS: f"no {names.words.member} process is known",
+        State.NO_LOOK: "no look at the processes was taken yet",
+        State.UNEXPLAINED: "nothing in the stacks or the collectives explains a stall",
+        State.ENDED: f"every {noun} has ended without an error",
+        State.OVER: f"training is over: every {noun} has left its group",
+        State.MOVES_WITHOUT_STEPS: f"no step for {since_s:.1f} s, but every {noun} still moves",
+        State.MOVES: f"every {noun} moves",
+    }[state]
