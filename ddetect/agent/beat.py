@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 
 from ddetect.agent.census import Census
 from ddetect.agent.flight import FlightReader
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import Told, age_s, read_told
 from ddetect.host.proc import read_io_bytes
 from ddetect.messages import NodeBeat, NodeRoster
@@ -41,7 +41,7 @@ class Recorder:
         self._poll_at_ns = 0
         self._asking = False
 
-    def poll(self, ranks: list[tuple[Member, int]], now_ns: int) -> None:
+    def poll(self, ranks: list[tuple[JobProcess, int]], now_ns: int) -> None:
         """Start asking these ranks, unless it is too early or the last round is not over.
 
         With each goes when its page last moved: what the page saw itself has a better time there than here. A move
@@ -52,7 +52,7 @@ class Recorder:
         self._asking = True
         self._pool.submit(self._round, ranks)
 
-    def _round(self, ranks: list[tuple[Member, int]]) -> None:
+    def _round(self, ranks: list[tuple[JobProcess, int]]) -> None:
         began = self._cpu_s()
         try:
             for member, page_moved_ns in ranks:
@@ -70,11 +70,11 @@ class Recorder:
             self._poll_at_ns = time.monotonic_ns() + max(_POLL_NS, pause_ns)
             self._asking = False
 
-    def count(self, member: Member) -> int:
+    def count(self, member: JobProcess) -> int:
         """Collectives completed when it was last asked; 0 if never."""
         return self._counts.get(member.key, 0)
 
-    def moved_age_s(self, member: Member, now_ns: int) -> float:
+    def moved_age_s(self, member: JobProcess, now_ns: int) -> float:
         """Seconds since that number was seen to change; infinite if never."""
         return age_s(self._moved_ns.get(member.key, 0), now_ns)
 
@@ -87,7 +87,7 @@ class BeatMaker:
         node: str,
         census: Census,
         recorder: Recorder,
-        tell: Callable[[Member, int], Told] = read_told,
+        tell: Callable[[JobProcess, int], Told] = read_told,
     ) -> None:
         self._node = node
         self._census = census
@@ -140,7 +140,7 @@ class BeatMaker:
         world = max(columns[5], default=UNKNOWN)
         return NodeRoster(self._version, world, max(columns[4], default=0), roster, framework)
 
-    def _beats(self, told: list[tuple[Member, Told]], now_ns: int) -> Beats:
+    def _beats(self, told: list[tuple[JobProcess, Told]], now_ns: int) -> Beats:
         io_bytes = self._io_by_rank()
         columns: defaultdict[str, list[float]] = defaultdict(list)
         for member, page in told:

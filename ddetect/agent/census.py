@@ -16,7 +16,7 @@ from ddetect_probe import page as layout
 
 from ddetect.agent.deaths import Death
 from ddetect.agent.discover import EnvironmentScan, Scan, local_world_of
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.host.proc import read_environ, read_stat
 from ddetect.model import Role
 
@@ -29,7 +29,7 @@ _FORGET_NS = 60_000_000_000
 class Departed:
     """A member that was found gone, when that was (at the latest), and its wait status if the kernel told us."""
 
-    member: Member
+    member: JobProcess
     at_ns: int
     status: int | None = None
 
@@ -46,8 +46,8 @@ class Census:
         self.run_dir = run_dir
         self._deaths = deaths if deaths is not None else {}
         self._pages = os.path.join(run_dir, "pages")
-        self._members: dict[tuple[int, int], Member] = {}
-        self._by_file: dict[str, Member | None] = {}  # None: a file that is no page of ours
+        self._members: dict[tuple[int, int], JobProcess] = {}
+        self._by_file: dict[str, JobProcess | None] = {}  # None: a file that is no page of ours
         self._scan = scan or EnvironmentScan(run_dir)
         self._scan_at_ns = 0
 
@@ -63,11 +63,11 @@ class Census:
         self._forget(now_ns)
         return departed
 
-    def ranks(self) -> list[Member]:
+    def ranks(self) -> list[JobProcess]:
         """One member per rank of the newest attempt, in the order of ranks; those that are gone stay in it."""
         known = [m for m in self._members.values() if m.role is Role.RANK and m.rank >= 0]
         newest = max((m.restart for m in known), default=0)
-        chosen: dict[int, Member] = {}
+        chosen: dict[int, JobProcess] = {}
         for member in known:
             if member.restart != newest:
                 continue
@@ -76,10 +76,10 @@ class Census:
                 chosen[member.rank] = member
         return [chosen[rank] for rank in sorted(chosen)]
 
-    def helpers(self) -> list[Member]:
+    def helpers(self) -> list[JobProcess]:
         """Living loader workers and children that have a page, with the rank they work for."""
         ranks = {m.pid: m for m in self.ranks()}
-        found: list[Member] = []
+        found: list[JobProcess] = []
         for member in self._members.values():
             if member.gone or member.role not in (Role.LOADER_WORKER, Role.CHILD):
                 continue
@@ -99,7 +99,7 @@ class Census:
         for name in self._by_file.keys() - names:
             del self._by_file[name]
 
-    def _open(self, name: str) -> Member | None:
+    def _open(self, name: str) -> JobProcess | None:
         try:
             page = layout.Page(os.path.join(self._pages, name))
             header = page.header()
@@ -109,7 +109,7 @@ class Census:
         key = header[layout.S_PID], header[layout.S_START_TICKS]
         member = self._members.get(key)
         if member is None:
-            member = self._members[key] = Member(*key, Role.OTHER, -1)
+            member = self._members[key] = JobProcess(*key, Role.OTHER, -1)
         member.page = page
         member.read_identity(header)
         return member
@@ -117,7 +117,7 @@ class Census:
     def _find_without_page(self) -> None:
         known = {m.pid for m in self._members.values() if not m.gone}
         for found in self._scan.find(known):
-            self._members[found.pid, found.start_ticks] = Member(
+            self._members[found.pid, found.start_ticks] = JobProcess(
                 found.pid,
                 found.start_ticks,
                 found.role,
@@ -127,7 +127,7 @@ class Census:
                 restart=found.restart,
             )
 
-    def _refresh(self, member: Member, now_ns: int) -> Departed | None:
+    def _refresh(self, member: JobProcess, now_ns: int) -> Departed | None:
         if member.gone:
             return None
         if member.page is not None:
@@ -159,7 +159,7 @@ class Census:
                     _remove(member.page.path)
 
 
-def _claim(member: Member) -> tuple[bool, bool, int]:
+def _claim(member: JobProcess) -> tuple[bool, bool, int]:
     """Of two processes that say they are the same rank: the living, the one in a group, the newer."""
     joined = member.page is not None and member.page.header()[layout.S_PG_STATE] != layout.PG_NONE
     return not member.gone, joined, member.start_ticks

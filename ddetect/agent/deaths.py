@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.host.proc import read_exit_status, read_io_bytes, read_stat
 from ddetect.model import UNKNOWN
 
@@ -40,7 +40,7 @@ class Deaths:
         self._watched: dict[Key, int] = {}
         self.seen: dict[Key, Death] = {}
 
-    def watch(self, members: Iterable[Member]) -> None:
+    def watch(self, members: Iterable[JobProcess]) -> None:
         """Watch those that live and are not watched yet."""
         for member in members:
             if member.gone or member.key in self._watched or member.key in self.seen:

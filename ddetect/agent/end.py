@@ -12,11 +12,11 @@ import signal
 import sys
 import time
 
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.host.proc import is_alive
 
 
-def end_ranks(members: list[Member], grace_s: float) -> list[int]:
+def end_ranks(members: list[JobProcess], grace_s: float) -> list[int]:
     """SIGTERM, wait up to `grace_s`, SIGKILL what is left; returns the pids that had to be killed. Blocks."""
     handles = {member.pid: fd for member in members if (fd := _hold(member)) is not None}
     held = [member for member in members if member.pid in handles]
@@ -35,7 +35,7 @@ def end_ranks(members: list[Member], grace_s: float) -> list[int]:
             os.close(fd)
 
 
-def _hold(member: Member) -> int | None:
+def _hold(member: JobProcess) -> int | None:
     try:
         fd = os.pidfd_open(member.pid)
     except OSError:

@@ -16,7 +16,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import calls_of, groups_of
 from ddetect.evidence.flight_recorder import Digest, digest
 from ddetect.host.proc import is_alive, read_stat
@@ -44,7 +44,7 @@ class FlightReader:
         self._silent_until: dict[tuple[int, int], float] = {}
         self._handlers: dict[tuple[int, int], frozenset[str]] = {}
 
-    def read(self, member: Member) -> Flight:
+    def read(self, member: JobProcess) -> Flight:
         """Ask one rank. Never raises; at most about TIMEOUT_S for each of its recorders, after those before us."""
         path = os.path.join(self._folder, f"{member.pid}.sock")
         if not os.path.exists(path):
@@ -64,7 +64,7 @@ class FlightReader:
         finally:
             turn.release()
 
-    def _why_not(self, member: Member) -> str:
+    def _why_not(self, member: JobProcess) -> str:
         # A forked child keeps the dead rank's socket open: connecting would succeed, and nobody would answer.
         if not is_alive(member.pid, member.start_ticks):
             return "its process is gone"
@@ -75,7 +75,7 @@ class FlightReader:
             return "its Flight Recorder did not answer a moment ago"
         return ""
 
-    def _ask(self, member: Member, path: str) -> Digest:
+    def _ask(self, member: JobProcess, path: str) -> Digest:
         if member.key not in self._handlers:
             self._handlers[member.key] = parse_handlers(_request(path, "GET", "/handler/"))
         groups = groups_of(member.page) if member.page is not None else {}

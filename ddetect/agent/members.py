@@ -1,6 +1,6 @@
 """A process of the job, as the agent knows it: identity, page, and the last look at /proc.
 
-Enters: a page or what the environment of a process says. Leaves: Member, the one mutable thing the agent's
+Enters: a page or what the environment of a process says. Leaves: JobProcess, the one mutable thing the agent's
 parts share; only the census changes it.
 Never here: I/O.
 """
@@ -16,7 +16,7 @@ from ddetect.model import UNKNOWN, Role
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class JobProcess:
     """One process. `page` is None when it has no probe; `stat` is None once it is gone."""
 
     pid: int

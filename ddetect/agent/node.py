@@ -22,7 +22,7 @@ from ddetect.agent.deaths import Death
 from ddetect.agent.discover import Scan
 from ddetect.agent.end import end_ranks
 from ddetect.agent.flight import FlightReader
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import Told, gone_from, read_told
 from ddetect.agent.sample import Sampler
 from ddetect.agent.sources import FlightRecorderSource, PageSource, Source
@@ -53,7 +53,7 @@ class Node:
         job: str,
         deaths: Mapping[tuple[int, int], Death] | None = None,
         scan: Scan | None = None,
-        tell: Callable[[Member, int], Told] = read_told,
+        tell: Callable[[JobProcess, int], Told] = read_told,
         probes: bool = True,
         sources: Sequence[Source] | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ddetect_probe import page as layout
 
 from ddetect.agent.census import Departed
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.correlate.where import whose_of
 from ddetect.evidence.flight_recorder import RootedCall
 from ddetect.frameworks import named_packages
@@ -28,7 +28,7 @@ _PHASES = frozenset(int(phase) for phase in Phase)
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ToldLane:
     """What the page says of one lane right now: who is judged, and which thread it is (0: unknown)."""
 
     lane: int = 0
@@ -50,7 +50,7 @@ class Told:
     tick_age_s: float = math.inf
     joined: bool = False
     framework: str = ""  # the one that it trains with
-    lanes: tuple[Lane, ...] = (Lane(),)
+    lanes: tuple[ToldLane, ...] = (ToldLane(),)
 
     @property
     def activity_age_s(self) -> float:
@@ -58,13 +58,13 @@ class Told:
         return min((lane.activity_age_s for lane in self.lanes), default=math.inf)
 
 
-def read_told(member: Member, now_ns: int) -> Told:
+def read_told(member: JobProcess, now_ns: int) -> Told:
     """Read the page of one rank."""
     if member.page is None:
         return Told()
     header = member.page.header()
     begun_ns = max(header[layout.S_PG_NS], header[layout.S_CREATED_NS], 0)
-    begins = Lane(phase=int(Phase.STARTING), phase_age_s=age_s(header[layout.S_CREATED_NS], now_ns))
+    begins = ToldLane(phase=int(Phase.STARTING), phase_age_s=age_s(header[layout.S_CREATED_NS], now_ns))
     return Told(
         tick_age_s=age_s(header[layout.S_TICK_NS], now_ns),
         joined=header[layout.S_PG_STATE] == layout.PG_READY,
@@ -74,9 +74,9 @@ def read_told(member: Member, now_ns: int) -> Told:
     )
 
 
-def _lane(row: layout.Lane, begun_ns: int, now_ns: int) -> Lane:
+def _lane(row: layout.LaneRow, begun_ns: int, now_ns: int) -> ToldLane:
     moved_ns = max(row.since_ns, row.step_ns, row.batch_ns, row.call_ns, row.p2p_ns, begun_ns)
-    return Lane(
+    return ToldLane(
         lane=row.lane,
         phase=row.phase if row.phase in _PHASES else int(Phase.OTHER),
         phase_age_s=age_s(row.since_ns, now_ns),
@@ -90,19 +90,19 @@ def _lane(row: layout.Lane, begun_ns: int, now_ns: int) -> Lane:
     )
 
 
-def framework_of(member: Member) -> str:
+def framework_of(member: JobProcess) -> str:
     """The framework that a process trains with, as its probe says; empty when nobody does."""
     told = member.page.frameworks() if member.page is not None else []
     return told[0] if told else ""
 
 
-def threads_of(member: Member) -> tuple[OfLane, ...]:
+def threads_of(member: JobProcess) -> tuple[OfLane, ...]:
     """Which thread each lane of a process is."""
     rows = member.page.lanes() if member.page is not None else []
     return tuple(OfLane(row.lane, row.ident, row.tid) for row in rows)
 
 
-def blind_spots(member: Member) -> list[str]:
+def blind_spots(member: JobProcess) -> list[str]:
     """What the page itself says that it does not see, as reasons: a blind watcher must not look healthy."""
     if member.page is None:
         return []
@@ -143,7 +143,7 @@ def calls_of(page: layout.Page, groups: dict[int, tuple[Group, ...]]) -> list[Ro
     ]
 
 
-def fetching_of(member: Member, now_ns: int) -> tuple[int, float]:
+def fetching_of(member: JobProcess, now_ns: int) -> tuple[int, float]:
     """The dataset index a process is fetching and for how long; (-1, inf) if none."""
     if member.page is None:
         return -1, math.inf
@@ -152,17 +152,17 @@ def fetching_of(member: Member, now_ns: int) -> tuple[int, float]:
     return (index, age_s(header[layout.S_FETCH_NS], now_ns)) if index >= 0 else (-1, math.inf)
 
 
-def tick_age_of(member: Member, now_ns: int) -> float:
+def tick_age_of(member: JobProcess, now_ns: int) -> float:
     """Seconds since the probe's thread last ran in this process; infinite without a page."""
     return math.inf if member.page is None else age_s(member.page.header()[layout.S_TICK_NS], now_ns)
 
 
-def fault_signal_of(member: Member) -> int:
+def fault_signal_of(member: JobProcess) -> int:
     """The signal that makes the process write its stacks; 0 if none."""
     return 0 if member.page is None else member.page.header()[layout.S_FAULT_SIGNAL]
 
 
-def raised_in(member: Member, homes: CodeHomes = _UNKNOWN_HOMES) -> Raised | None:
+def raised_in(member: JobProcess, homes: CodeHomes = _UNKNOWN_HOMES) -> Raised | None:
     """The exception that nobody caught in this living process, if there was one."""
     exception, where = _last_exception(member, homes)
     if member.page is None or not exception:
@@ -196,7 +196,7 @@ def gone_from(departed: Departed, now_ns: int, homes: CodeHomes = _UNKNOWN_HOMES
     )
 
 
-def _how(member: Member, exception: str) -> Departure:
+def _how(member: JobProcess, exception: str) -> Departure:
     header = member.page.header() if member.page is not None else None
     if header is None:
         # Loader workers end with every epoch: of one without a page, and of which the kernel told nothing, think well.
@@ -210,7 +210,7 @@ def _how(member: Member, exception: str) -> Departure:
     return Departure.EXITED if member.role is Role.LOADER_WORKER and idle else Departure.VANISHED
 
 
-def _last_exception(member: Member, homes: CodeHomes = _UNKNOWN_HOMES) -> tuple[str, Frame | None]:
+def _last_exception(member: JobProcess, homes: CodeHomes = _UNKNOWN_HOMES) -> tuple[str, Frame | None]:
     told = member.page.exception() if member.page is not None else None
     if not told:
         return "", None

@@ -19,7 +19,7 @@ from typing import Any
 
 from ddetect.agent.census import Census
 from ddetect.agent.discover import find_children
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import (
     blind_spots,
     fault_signal_of,
@@ -93,7 +93,7 @@ class Sampler:
         self._dumps.shutdown(wait=False, cancel_futures=True)
         self._asks.shutdown(wait=False, cancel_futures=True)
 
-    def targets(self) -> tuple[list[Member], list[Member]]:
+    def targets(self) -> tuple[list[JobProcess], list[JobProcess]]:
         """Rank processes, and the processes that work for them, right now."""
         ranks = self._census.ranks()
         helpers = self._census.helpers()
@@ -101,11 +101,11 @@ class Sampler:
         rank_of = {member.pid: member.rank for member in ranks if not member.gone}
         for root, pid, stat in find_children(rank_of, known):
             helpers.append(
-                Member(pid, stat.start_ticks, Role.CHILD, rank_of[root], parent=stat.parent, stat=stat)
+                JobProcess(pid, stat.start_ticks, Role.CHILD, rank_of[root], parent=stat.parent, stat=stat)
             )
         return ranks, helpers
 
-    def take(self, order: TakeEvidence, ranks: list[Member], helpers: list[Member]) -> Evidence:
+    def take(self, order: TakeEvidence, ranks: list[JobProcess], helpers: list[JobProcess]) -> Evidence:
         """Look at all of them. Blocks for a second or so; never raises for one process."""
         everyone = [*ranks, *helpers]
         native = frozenset(order.native_pids)
@@ -141,7 +141,7 @@ class Sampler:
         self._has_gpus = bool(gpus.gpus)
         return busy_by_pid(gpus)
 
-    def _look(self, member: Member, native: bool) -> Looked:
+    def _look(self, member: JobProcess, native: bool) -> Looked:
         tasks = read_tasks(member.pid)
         stat = read_stat(member.pid)
         if not tasks or stat is None or stat.start_ticks != member.start_ticks:
@@ -222,7 +222,7 @@ def _answer(future: Future[Reading], what: str) -> Reading:
     return future.result() if error is None else Reading(unread=f"reading its {what} failed: {error!r}")
 
 
-def _sample(members: list[Member], looked: list[Looked], busy: dict[int, float]) -> Sample:
+def _sample(members: list[JobProcess], looked: list[Looked], busy: dict[int, float]) -> Sample:
     now_ns = time.monotonic_ns()
     numbers: dict[Sighting, int] = {}
     columns: defaultdict[str, list[float]] = defaultdict(list)
@@ -246,7 +246,7 @@ def _sample(members: list[Member], looked: list[Looked], busy: dict[int, float])
     return Sample(**columns, sightings=tuple(numbers))  # type: ignore[arg-type]  # freeze() makes arrays
 
 
-def _role(member: Member, sighting: Sighting) -> Role:
+def _role(member: JobProcess, sighting: Sighting) -> Role:
     """A child without a page is a loader worker when its stack says so."""
     stack = sighting.main.stack if member.role is Role.CHILD and sighting.main is not None else ()
     loops = any(frame.function == "_worker_loop" and frame.file.endswith(_WORKER_FILES) for frame in stack)
@@ -268,7 +268,7 @@ def comms_of_call(rank: int, call: DistCall) -> Comms:
 
 
 def _unread(
-    members: list[Member],
+    members: list[JobProcess],
     looked: list[Looked],
     readings: Mapping[tuple[tuple[int, int], str], Reading],
     *,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ddetect.agent.flight import FlightReader
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import age_s, groups_of
 from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.model import Comms
@@ -31,7 +31,7 @@ class Source(Protocol):
 
     what: str  # what is missing when it cannot be read: "collectives"
 
-    def read(self, process: Member) -> Reading:
+    def read(self, process: JobProcess) -> Reading:
         """Look now. Never raises for a process that is stopped, gone or silent; bounded in time."""
         ...
 
@@ -44,7 +44,7 @@ class FlightRecorderSource:
     def __init__(self, reader: FlightReader) -> None:
         self._reader = reader
 
-    def read(self, process: Member) -> Reading:
+    def read(self, process: JobProcess) -> Reading:
         """Ask torch's own server."""
         told = self._reader.read(process)
         if told.digest is None:
@@ -59,7 +59,7 @@ class PageSource:
 
     what = "progress"
 
-    def read(self, process: Member) -> Reading:
+    def read(self, process: JobProcess) -> Reading:
         """Read the page, which needs no help of the process."""
         if process.page is None:
             return Reading()

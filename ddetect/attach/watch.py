@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from ddetect.agent.deaths import Deaths
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.agent.node import Node
-from ddetect.agent.pages import Lane, Told
+from ddetect.agent.pages import Told, ToldLane
 from ddetect.attach.find import JobScan
 from ddetect.attach.still import Stillness
 from ddetect.coordinator.events import Ask, Ending, Event, Heard, Record, Tick
 from ddetect.coordinator.incidents import Incidents
-from ddetect.coordinator.state import Job
+from ddetect.coordinator.state import JobState
 from ddetect.frameworks.torch import TORCH
 from ddetect.host.proc import read_cmdline
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
@@ -80,9 +80,9 @@ class Watched:
             self.still.see(evidence.look.sample, time.monotonic())
         return evidence
 
-    def _tell(self, member: Member, now_ns: int) -> Told:
+    def _tell(self, member: JobProcess, now_ns: int) -> Told:
         age_s = self.still.age_s(member.rank, now_ns / 1e9)
-        return Told(lanes=(Lane(calls=_IN_RHYTHM, activity_age_s=age_s),))
+        return Told(lanes=(ToldLane(calls=_IN_RHYTHM, activity_age_s=age_s),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,12 @@ class Outlets:
     say: Callable[[str], None]  # a line of news, to stderr
 
 
-class Watch:
+class AttachLoop:
     """The loop around one job."""
 
     def __init__(self, scan: JobScan, settings: Settings, incidents: Incidents, outlets: Outlets) -> None:
         self._scan, self._incidents, self._outlets = scan, incidents, outlets
-        self._job = Job(scan.name, settings, first_number=incidents.next_number())
+        self._job = JobState(scan.name, settings, first_number=incidents.next_number())
         self._pool = ThreadPoolExecutor(1, "ddetect-look")
         self._busy: set[asyncio.Task[None]] = set()
         self._next_look = 0.0
@@ -148,7 +148,7 @@ class Watch:
             watched.close()
         return self._exit_code()
 
-    def _is_over(self, ranks: list[Member]) -> bool:
+    def _is_over(self, ranks: list[JobProcess]) -> bool:
         """No rank lives, and no launcher that could start them again."""
         if any(not member.gone for member in ranks):
             self._empty_since = None
@@ -232,7 +232,7 @@ class Watch:
         if self._busy:
             await asyncio.wait(self._busy, timeout=LOOK_S)
         self._hear(watched)
-        bad = any(gone.how is not Departure.EXITED for gone, _ in self._job.gone)
+        bad = any(gone.is_death for gone, _ in self._job.gone)
         self._handle(Ending("the job ended", int(bad)), watched)
         self._outlets.say("the job has ended" + (" after an error" if bad else ""))
 
@@ -241,7 +241,7 @@ class Watch:
         last = self._last
         if last is None or last.confirmed_at_unix_ns is None:
             return 0
-        if last.closed is not None and last.closed.reason.startswith("progress resumed"):
+        if last.closed is not None and last.closed.recovered:
             return 0
         return 4 if last.verdict.status is Status.UNDECIDED else 3 if last.stage is not Stage.SUSPECTED else 0
 

@@ -23,7 +23,7 @@ from ddetect.host.gpu import read_gpus
 from ddetect.host.proc import read_status
 from ddetect.host.ptrace import why_not, yama_scope
 from ddetect.stacks.failure import DumpFailed
-from ddetect.stacks.parse import Seen
+from ddetect.stacks.parse import SeenThread
 from ddetect.stacks.pyspy import read_pyspy
 from ddetect.stacks.pystack import read_pystack
 
@@ -99,7 +99,7 @@ def try_dumpers(pid: int) -> tuple[Ability, ...]:
     return tuple(results)
 
 
-def _try_dumper(name: str, dump: Callable[[], tuple[Seen, ...]]) -> Ability:
+def _try_dumper(name: str, dump: Callable[[], tuple[SeenThread, ...]]) -> Ability:
     try:
         threads = dump()
     except DumpFailed as failed:

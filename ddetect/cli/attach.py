@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ddetect.attach.find import JobScan, Wanted
 from ddetect.attach.once import look_and_judge
-from ddetect.attach.watch import Outlets, Watch, print_news, settings_for
+from ddetect.attach.watch import AttachLoop, Outlets, print_news, settings_for
 from ddetect.cli.look import wants_color
 from ddetect.coordinator.incidents import Incidents
 from ddetect.errors import UsageError
@@ -28,7 +28,7 @@ from ddetect.report.formats import JSON, REPORTS, TEXT, Report, Shown, named
 
 DEFAULT_OUT = "ddetect-out"
 DESCRIPTION = """\
-Watch a running job that was started without ddetect, until it ends or you press ctrl-C. Ranks are found by their
+AttachLoop a running job that was started without ddetect, until it ends or you press ctrl-C. Ranks are found by their
 environment (torchrun, Open MPI, Slurm), and looked at from outside every few seconds (py-spy, /proc): nothing in the
 job is changed."""
 EPILOG = """\
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace, reports: Sequence[Report] = REPORTS) -> int:
     outlets = Outlets(
         lambda incident, snapshot, folder: _print(report, incident, snapshot, folder), print_news
     )
-    return Watch(scan, settings, incidents, outlets).run()
+    return AttachLoop(scan, settings, incidents, outlets).run()
 
 
 def _once(scan: JobScan, settings: Settings, incidents: Incidents | None, report: Report) -> int:

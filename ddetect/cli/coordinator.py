@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     from ddetect.coordinator.act import parse_on_hang
     from ddetect.coordinator.incidents import Incidents
     from ddetect.coordinator.server import Coordinator, Options, check_listen
-    from ddetect.coordinator.state import Job
+    from ddetect.coordinator.state import JobState
     from ddetect.errors import UsageError
     from ddetect.frameworks.patterns import read_patterns
     from ddetect.model import Settings
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     name = args.job or _job_name(args.run_dir)
     incidents.close_stale(name)
     settings = Settings(args.patience, startup_s=args.startup, signatures=read_patterns(args.signatures))
-    job = Job(name, settings, first_number=incidents.next_number())
+    job = JobState(name, settings, first_number=incidents.next_number())
     options = Options(args.run_dir, listen, token, parse_on_hang(args.on_hang), args.notify)
 
     async def serve() -> None:

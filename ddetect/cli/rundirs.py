@@ -1,6 +1,6 @@
 """Find the jobs of this user on this host by their run directories.
 
-Enters: the environment and the file system. Leaves: Job values, newest first.
+Enters: the environment and the file system. Leaves: RunningJob values, newest first.
 Never here: gRPC, printing, removing anything (a stale directory is the launcher's to clean).
 """
 
@@ -18,7 +18,7 @@ LAST_RESORTS = ("/tmp", "/var/tmp")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RunningJob:
     """A run directory. `coordinator` is empty while none listens; `alive`: a launcher holds its lock."""
 
     run_dir: Path
@@ -38,9 +38,9 @@ def base_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(Path(base, f"ddetect-{os.getuid()}") for base in bases)
 
 
-def read_jobs(environ: Mapping[str, str]) -> tuple[Job, ...]:
+def read_jobs(environ: Mapping[str, str]) -> tuple[RunningJob, ...]:
     """All jobs of this user that still live on this host, newest first."""
-    found: list[Job] = []
+    found: list[RunningJob] = []
     for base in base_folders(environ):
         try:
             folders = sorted(base.iterdir())
@@ -50,12 +50,12 @@ def read_jobs(environ: Mapping[str, str]) -> tuple[Job, ...]:
     return tuple(sorted(found, key=lambda job: -job.started_unix))
 
 
-def read_job(run_dir: Path) -> Job | None:
+def read_job(run_dir: Path) -> RunningJob | None:
     """One run directory; None for a folder that is none."""
     try:
         said = json.loads((run_dir / "job.json").read_text())
         command = said.get("command")
-        return Job(
+        return RunningJob(
             run_dir=run_dir,
             job=str(said.get("job") or run_dir.name),
             command=" ".join(map(str, command)) if isinstance(command, list) else "",

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ddetect.cli.rundirs import Job, read_job, read_jobs
+from ddetect.cli.rundirs import RunningJob, read_job, read_jobs
 from ddetect.client import StatusView, read_status
 from ddetect.errors import NetworkError, UsageError
 from ddetect.model import Phase
@@ -82,7 +82,7 @@ def find_target(args: argparse.Namespace) -> str:
     return _address(jobs[0])
 
 
-def _choose(wanted: str, jobs: tuple[Job, ...]) -> Job:
+def _choose(wanted: str, jobs: tuple[RunningJob, ...]) -> RunningJob:
     named = [job for job in jobs if job.job == wanted] or [job for job in jobs if job.job.startswith(wanted)]
     if len(named) == 1:
         return named[0]
@@ -90,7 +90,7 @@ def _choose(wanted: str, jobs: tuple[Job, ...]) -> Job:
     raise UsageError(f"{len(named) or 'no'} job{'s' * (len(named) > 1)} called {wanted!r} here", hint=there)
 
 
-def _address(job: Job) -> str:
+def _address(job: RunningJob) -> str:
     if not job.coordinator:
         raise NetworkError(
             f"the coordinator of job {job.job} does not listen yet, or has failed",
@@ -99,7 +99,7 @@ def _address(job: Job) -> str:
     return job.coordinator
 
 
-def _list(jobs: tuple[Job, ...]) -> str:
+def _list(jobs: tuple[RunningJob, ...]) -> str:
     now = time.time()
     rows = [
         (
@@ -137,7 +137,7 @@ def format_view(view: StatusView) -> str:
 def _headline(view: StatusView) -> str:
     step = int(view.beats.step.max()) if len(view.beats) else 0
     world = f"{view.world_size} ranks" if view.world_size > 0 else f"{len(view.roster)} ranks"
-    parts = [f"Job {clean(view.job) or 'without a name'}: {clean(view.state)}", world]
+    parts = [f"RunningJob {clean(view.job) or 'without a name'}: {clean(view.state)}", world]
     if view.attempt > 0:
         parts.append(f"attempt {view.attempt}")
     if step > 0:

@@ -41,13 +41,15 @@ def confirmed(incident: Incident, unix_ns: int) -> Incident:
     return replace(incident, stage=Stage.CONFIRMED, confirmed_at_unix_ns=unix_ns)
 
 
-def closed(incident: Incident, reason: str, lasted_s: float, unix_ns: int) -> Incident:
-    """It is over, and why."""
+def closed(
+    incident: Incident, reason: str, lasted_s: float, unix_ns: int, *, recovered: bool = False
+) -> Incident:
+    """It is over, and why; `recovered`: the job went on."""
     return replace(
         incident,
         stage=Stage.CLOSED,
         stalled_for_s=lasted_s,
-        closed=Closed(reason, lasted_s, unix_ns),
+        closed=Closed(reason, lasted_s, unix_ns, recovered),
         history=(*incident.history, _said(incident, unix_ns)),
     )
 

@@ -20,7 +20,7 @@ SILENT_AFTER_S = 5.0
 
 
 @dataclass(slots=True)
-class Node:
+class NodeView:
     """One agent's last words."""
 
     roster: NodeRoster | None = None
@@ -63,14 +63,14 @@ class Pulse:
 class Nodes:
     """All nodes of the job. Those that left an elastic job are put aside until they speak again."""
 
-    nodes: dict[str, Node] = field(default_factory=dict)
-    left: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, NodeView] = field(default_factory=dict)
+    left: dict[str, NodeView] = field(default_factory=dict)
     attempt_at: float = -math.inf  # when the newest attempt began
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> NodeView:
         """The node of that name, from its first word on."""
         if name not in self.nodes:
-            self.nodes[name] = self.left.pop(name, Node())
+            self.nodes[name] = self.left.pop(name, NodeView())
         return self.nodes[name]
 
     def claim(self, name: str, new: NodeRoster, now: float) -> None:

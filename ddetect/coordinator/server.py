@@ -26,7 +26,7 @@ import grpc.aio
 from ddetect.coordinator import act
 from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
 from ddetect.coordinator.incidents import Incidents, write_text
-from ddetect.coordinator.state import Job
+from ddetect.coordinator.state import JobState
 from ddetect.coordinator.view import status_line, status_response
 from ddetect.errors import HostError, NetworkError, UsageError
 from ddetect.messages import EndRanks, Hello, NodeGone, ToAgent
@@ -56,7 +56,7 @@ class Options:
 class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServicer):
     """Serves one job."""
 
-    def __init__(self, job: Job, incidents: Incidents, options: Options) -> None:
+    def __init__(self, job: JobState, incidents: Incidents, options: Options) -> None:
         self.job = job
         self.incidents = incidents
         self.options = options

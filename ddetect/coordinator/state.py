@@ -17,7 +17,7 @@ from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost,
 from ddetect.coordinator.gather import join_looks, look_without
 from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes, Pulse
 from ddetect.coordinator.patience import Patience
-from ddetect.coordinator.watch import Question, Watch
+from ddetect.coordinator.watch import Inquiry, Question
 from ddetect.correlate.judge import asked_to_end, deaths_in, judge, wants_native
 from ddetect.correlate.motion import moved
 from ddetect.correlate.rules.consequence import was_asked
@@ -25,12 +25,10 @@ from ddetect.correlate.rules.on_purpose import OUTLIVED_S
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
     Cause,
-    Departure,
     Gone,
     Look,
     Phase,
     Proof,
-    Role,
     Settings,
     Snapshot,
     Stage,
@@ -50,7 +48,7 @@ UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
 UNCOUNTED_MARGIN = 10.0
 
 
-class Job:
+class JobState:
     """One job's state machine."""
 
     def __init__(
@@ -67,7 +65,7 @@ class Job:
         self.patience = Patience(settings)
         self.attempt = 0
         self.gone: list[tuple[Gone, float]] = []  # with when it happened
-        self.watch: Watch | None = None
+        self.watch: Inquiry | None = None
         self.ending: Ending | None = None
         self._verdict_on = judge
         self._number = first_number
@@ -149,7 +147,7 @@ class Job:
             commands += self._ask(watch, now)
         return commands
 
-    def _suspect(self, pulse: Pulse | None, now: float) -> Watch | None:
+    def _suspect(self, pulse: Pulse | None, now: float) -> Inquiry | None:
         """Is there reason to look closer? What is within limits is learned instead."""
         if self.ending is not None:
             return None
@@ -157,7 +155,7 @@ class Job:
         if len(deaths) > self._deaths_judged:
             gone, at = min(deaths[self._deaths_judged :], key=lambda death: death[1])
             steps = pulse.steps if pulse else 0
-            return Watch("death", at, Phase.OTHER, steps, gone.rank, now, now)
+            return Inquiry("death", at, Phase.OTHER, steps, gone.rank, now, now)
         if pulse is None or pulse.phase is Phase.PAUSED:
             return None
         self.patience.pace(pulse.steps, pulse.seen_at)
@@ -177,9 +175,9 @@ class Job:
                 kind, since = "step", pulse.step_at
             elif pulse.seen_at - pulse.quiet_at > slow_limit and pulse.alive > 1:
                 kind, since = "rank", pulse.quiet_at
-        return Watch(kind, since, pulse.phase, pulse.steps, pulse.quiet_rank, now, now) if kind else None
+        return Inquiry(kind, since, pulse.phase, pulse.steps, pulse.quiet_rank, now, now) if kind else None
 
-    def _resumed(self, watch: Watch, pulse: Pulse) -> bool:
+    def _resumed(self, watch: Inquiry, pulse: Pulse) -> bool:
         match watch.kind:
             case "activity":
                 # Not "later than before": ages jitter with the network. Recent activity is what we want.
@@ -193,7 +191,7 @@ class Job:
 
     # ------------------------------------------------------------ looking closer
 
-    def _ask(self, watch: Watch, now: float) -> list[Command]:
+    def _ask(self, watch: Inquiry, now: float) -> list[Command]:
         nodes = self.nodes.to_ask()
         self._requests += 1
         self._question = Question(self._requests, now, set(nodes))
@@ -222,7 +220,7 @@ class Job:
         watch.next_look_at = now + (self.settings.sample_gap_s if hurry else watch.relook_after_s())
         return [] if hurry else self._judge(watch, now, unix_ns)
 
-    def _judge(self, watch: Watch, now: float, unix_ns: int, *, last: bool = False) -> list[Command]:
+    def _judge(self, watch: Inquiry, now: float, unix_ns: int, *, last: bool = False) -> list[Command]:
         """Say what we know, louder if it is time. `last`: the job has failed, there will be no later moment."""
         assert watch.snapshot is not None
         verdict, shown = self._verdict_on(watch.snapshot), watch.snapshot
@@ -266,7 +264,7 @@ class Job:
         return [Record(incident, watch.snapshot, alarm)]
 
     def _is_time(
-        self, watch: Watch, verdict: Verdict, now: float, unix_ns: int, *, last: bool, kept: bool
+        self, watch: Inquiry, verdict: Verdict, now: float, unix_ns: int, *, last: bool, kept: bool
     ) -> bool:
         """Suspicion is quick, alarm is earned. `kept`: the verdict is older than the looks, they cannot prove it."""
         looked, watch.last_looks = watch.last_looks, 0
@@ -303,21 +301,21 @@ class Job:
         watch.last_looks = looked + 1
         return last or watch.kind == "death" or watch.looked_its_last  # the dead do not move between looks
 
-    def _due_at(self, watch: Watch, verdict: Verdict) -> float:
+    def _due_at(self, watch: Inquiry, verdict: Verdict) -> float:
         """When patience ends. Weak motion puts that off, and not for ever: a metrics daemon never rests."""
         after_s = self._confirm_after_s(watch, verdict)
         at_most_s = UNCOUNTED_MARGIN * self.patience.confirm_after_s(watch.phase, steps=watch.steps)
         stretched = max(watch.still_since, watch.weak_at) + after_s
         return min(stretched, watch.still_since + max(after_s, at_most_s))
 
-    def _confirm_after_s(self, watch: Watch, verdict: Verdict) -> float:
+    def _confirm_after_s(self, watch: Inquiry, verdict: Verdict) -> float:
         limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)
         alone = not verdict.waiting and verdict.proof is Proof.TIME
         if (alone or not verdict.culprits) and not self.nodes.any_page():
             return limit * UNCOUNTED_MARGIN
         return limit * UNDECIDED_MARGIN if verdict.status is Status.UNDECIDED else limit
 
-    def _snapshot(self, watch: Watch, looks: list[Look], now: float, unix_ns: int) -> Snapshot:
+    def _snapshot(self, watch: Inquiry, looks: list[Look], now: float, unix_ns: int) -> Snapshot:
         return Snapshot(
             job=self.job,
             attempt=self.attempt,
@@ -347,7 +345,7 @@ class Job:
             self.patience.learn(watch.phase, lasted)
         if incident is None or watch.told is None:
             return []
-        return [Record(life.closed(incident, reason, lasted, unix_ns), watch.told)]
+        return [Record(life.closed(incident, reason, lasted, unix_ns, recovered=learn), watch.told)]
 
     def _end(self, event: Ending, now: float, unix_ns: int) -> list[Command]:
         """Say the last word: a death that nobody asked for is judged with what we have."""
@@ -362,7 +360,7 @@ class Job:
             late = watch
             if late is None or late.kind != "death":
                 first = min(at for _, at in self._deaths())
-                late = Watch("death", first, Phase.OTHER, 0, -1, now, now)
+                late = Inquiry("death", first, Phase.OTHER, 0, -1, now, now)
                 late.looks = list(watch.looks) if watch is not None else []
             late.looks = [*late.looks[:-1], self._last_look(late, now)]
             late.snapshot = self._snapshot(late, late.looks, now, unix_ns)
@@ -380,7 +378,7 @@ class Job:
             self.watch = None
         return commands
 
-    def _last_look(self, watch: Watch, now: float) -> Look:
+    def _last_look(self, watch: Inquiry, now: float) -> Look:
         """The newest look there is, with who is silent or has left by now."""
         look = watch.looks[-1] if watch.looks else join_looks([])
         silent = self.nodes.unheard(now, hung_up=True)
@@ -389,11 +387,7 @@ class Job:
 
     def _deaths(self) -> list[tuple[Gone, float]]:
         """Rank processes that ended as they should not, first to last as told."""
-        return [
-            (gone, at)
-            for gone, at in self.gone
-            if gone.role is Role.RANK and gone.how is not Departure.EXITED and not was_asked(gone)
-        ]
+        return [(gone, at) for gone, at in self.gone if gone.is_death and not was_asked(gone)]
 
     def _take_roster(self, name: str, new: NodeRoster, now: float, unix_ns: int) -> list[Command]:
         """Other processes than before mean a restart: the first node to say so begins an attempt, the rest join it."""

@@ -6,7 +6,7 @@ Enters: the state machine, read only. Leaves: a line and a protobuf response. Ne
 from __future__ import annotations
 
 from ddetect.coordinator.nodes import SILENT_AFTER_S
-from ddetect.coordinator.state import Job
+from ddetect.coordinator.state import JobState
 from ddetect.model import Stage
 from ddetect.report.status import format_status_line
 from ddetect.wire.bundles import bundle_pb
@@ -14,7 +14,7 @@ from ddetect.wire.tables import pack
 from ddetect.wire.v1 import client_pb2
 
 
-def job_state(job: Job, now: float) -> str:
+def job_state(job: JobState, now: float) -> str:
     """One word: starting, moving, suspected, confirmed, blind, ended."""
     watch = job.watch
     if job.ending is not None and job.ending.exit_code is not None:
@@ -28,7 +28,7 @@ def job_state(job: Job, now: float) -> str:
     return "moving" if job.patience.learned(pulse.steps) else "starting"
 
 
-def stalled_for_s(job: Job, now: float) -> float:
+def stalled_for_s(job: JobState, now: float) -> float:
     """How long nothing has moved."""
     if job.watch is not None:
         return now - job.watch.since
@@ -36,7 +36,7 @@ def stalled_for_s(job: Job, now: float) -> float:
     return max(0.0, pulse.seen_at - pulse.activity_at) if pulse else 0.0
 
 
-def status_line(job: Job, now: float) -> str:
+def status_line(job: JobState, now: float) -> str:
     """The live line on the user's terminal."""
     pulse = job.nodes.pulse(now)
     watch = job.watch
@@ -52,13 +52,13 @@ def status_line(job: Job, now: float) -> str:
     )
 
 
-def _blind(job: Job, now: float) -> str:
+def _blind(job: JobState, now: float) -> str:
     """A blind watcher never looks healthy: say which nodes are silent."""
     silent = [name for name, node in job.nodes.nodes.items() if now - node.heard_at > SILENT_AFTER_S]
     return f"no word from the agent on {', '.join(sorted(silent))}" if silent else ""
 
 
-def status_response(job: Job, now: float, incident_folder: str) -> client_pb2.StatusResponse:
+def status_response(job: JobState, now: float, incident_folder: str) -> client_pb2.StatusResponse:
     """Everything `ddetect status` shows."""
     watch = job.watch
     return client_pb2.StatusResponse(

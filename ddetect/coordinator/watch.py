@@ -29,7 +29,7 @@ class Question:
 
 
 @dataclass(slots=True)
-class Watch:
+class Inquiry:
     """A stall or a death that is being looked at."""
 
     kind: str  # activity, step, rank, death

@@ -40,7 +40,7 @@ def posture_of(thread: Thread, process_state: str) -> Posture:
     state = thread.state or process_state
     call, target, wchan = thread.syscall, thread.target, thread.wchan
     if state in ("T", "t"):
-        return Posture.STOPPED
+        return Posture.FROZEN
     if state == "D":
         return Posture.DISK
     if state == "R":
@@ -151,7 +151,7 @@ def classify(
     thread = told or sighting.main
     if thread is None:
         state = sighting.state
-        posture = {"D": Posture.DISK, "T": Posture.STOPPED, "t": Posture.STOPPED}.get(state, Posture.UNKNOWN)
+        posture = {"D": Posture.DISK, "T": Posture.FROZEN, "t": Posture.FROZEN}.get(state, Posture.UNKNOWN)
         return Doing(Kind.UNREAD, posture)
     own = doing(thread)
     if role is not Role.RANK or len(sighting.threads) < 2 or (told is not None and not waits_for_others(own)):

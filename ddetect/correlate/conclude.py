@@ -120,7 +120,7 @@ def undecided(scene: Scene, waits: Waits) -> Verdict:
 
 def _not_known(scene: Scene, waits: Waits) -> Claim:
     blind = sorted({rank for wait in waits.all for rank in wait.blind})
-    silent = tuple(sorted({int(rank) for rank in scene.ranks[waits.murky]}))
+    silent = tuple(sorted({int(rank) for rank in scene.members[waits.murky]}))
     may_wait = scene.live & (
         (scene.kind == Kind.DEVICE_SYNC) & ~scene.progress_read | scene.may_wait_for_device
     )
@@ -137,7 +137,7 @@ def _not_known(scene: Scene, waits: Waits) -> Claim:
     if silent:
         return CallUnknown(silent)
     if may_wait.any():
-        return MayWaitForDevice(tuple(int(rank) for rank in scene.ranks[may_wait]))
+        return MayWaitForDevice(tuple(int(rank) for rank in scene.members[may_wait]))
     if not scene.live.any():
         return JobIs(State.NO_PROCESS)
     return JobIs(State.UNEXPLAINED if scene.snapshot.samples else State.NO_LOOK)
@@ -162,13 +162,13 @@ def not_read(scene: Scene) -> tuple[Unread, ...]:
     if scene.snapshot.samples:
         unseen = scene.live & (scene.kind == 0) & ~scene.said_unread
         by_reason: dict[str, list[int]] = {}
-        for rank in scene.ranks[unseen]:
+        for rank in scene.members[unseen]:
             reason = scene.rank_process(int(rank)).sighting.unread or "its stack was empty"
             by_reason.setdefault(reason, []).append(int(rank))
         said += [Unread(tuple(ranks), reason) for reason, ranks in by_reason.items()]
     absent = unheard(scene)
     if absent.any() and not every_node_is_heard(scene):
-        said.append(Unread(tuple(int(rank) for rank in scene.ranks[absent]), NO_PROCESS))
+        said.append(Unread(tuple(int(rank) for rank in scene.members[absent]), NO_PROCESS))
     return tuple(sorted(said, key=lambda item: (item.ranks, item.reason)))
 
 

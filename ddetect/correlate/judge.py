@@ -29,7 +29,6 @@ from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer
 from ddetect.frameworks import FRAMEWORKS, Registry
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
-    Departure,
     Phase,
     Proof,
     Settings,
@@ -98,7 +97,7 @@ def wants_native(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple
     # A rank that was not accused because this line may be Work.wait() is worth the question too.
     unclear = scene.asks_lock & ~scene.progress_read & ~waits.blocked
     unclear |= scene.may_wait_for_device & ~waits.blocked
-    ranks = scene.ranks[scene.asks_lock & suspects | unclear | scene.native_fades & scene.live]
+    ranks = scene.members[scene.asks_lock & suspects | unclear | scene.native_fades & scene.live]
     return tuple(sorted({*one, *(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid)}))
 
 
@@ -117,7 +116,7 @@ def deaths_in(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple[st
 
 def _backward_to_prove(scene: Scene) -> tuple[int, ...]:
     """One rank that seems to wait in backward stands for all that do: its native stack shows DDP's reducer, or not."""
-    ranks = scene.ranks[idle_in_backward(scene)]
+    ranks = scene.members[idle_in_backward(scene)]
     if not len(ranks) or reducer_seen(scene, ranks):
         return ()
     return tuple(pid for pid in (scene.pid(int(ranks[0])),) if pid)
@@ -142,13 +141,13 @@ def _after_consequences(scene: Scene, findings: list[Finding]) -> list[Finding]:
 def _well(scene: Scene, waits: Waits) -> Verdict | None:
     """Healthy: everyone ended in peace, or every living rank has just moved."""
     ended = bool(scene.gone_ranks) and not scene.live.any()
-    if ended and all(gone.how is Departure.EXITED for gone in scene.gone_ranks.values()):
+    if ended and not any(gone.is_death for gone in scene.gone_ranks.values()):
         return _is(Status.HEALTHY, 0.9, JobIs(State.ENDED))
     live = scene.live
     if live.any() and not waits.all and (scene.phase[live] == Phase.LEAVING).all() and not _tears_down(scene):
         return _is(Status.HEALTHY, 0.7, JobIs(State.OVER))
     recent = scene.activity_age_s[live] < scene.snapshot.settings.floor_s
-    if not live.any() or not recent.all() or scene.stopped.any():
+    if not live.any() or not recent.all() or scene.frozen.any():
         return None
     still_s = scene.snapshot.stalled_for_s
     if still_s >= scene.snapshot.settings.floor_s:

@@ -165,7 +165,7 @@ def _said_of_children(sample: Sample, ranks: set[int], known: _Known) -> dict[st
 def _of_a_child(sighting: Sighting, has_workers: bool, known: _Known) -> str:
     """What a moving child means for its rank; "" where the rank certainly waits for something else."""
     doing = known.process(sighting)
-    if doing.posture is Posture.STOPPED or doing.kind in COMMUNICATING:
+    if doing.posture is Posture.FROZEN or doing.kind in COMMUNICATING:
         return ""
     if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING):
         return AWAITED_CHILD_MOVES

@@ -78,7 +78,7 @@ def _blocked(scene: Scene, posted: Posted, own: Bools) -> list[Blocked]:
             int(rows.tag[i]),
         )
         position = scene.position(one.rank)
-        if scene.gone[position] or scene.stopped[position]:
+        if scene.gone[position] or scene.frozen[position]:
             continue
         group = posted.group(one.group)
         if group is not None and scene.framework.on_device(group.backend) and own[position]:
@@ -143,7 +143,7 @@ def _absent(
     held = set()
     for rank in set(silent.tolist()) - blind:
         at = scene.position(rank)
-        ended = scene.gone[at] or scene.stopped[at] or not scene.live[at]
+        ended = scene.gone[at] or scene.frozen[at] or not scene.live[at]
         if on_device and rank in presumed and not (own[at] or ended):
             presumed.discard(rank)  # busy at a line of the user's, it may wait there for its stream
             blind.add(rank)
@@ -198,7 +198,7 @@ def _members(scene: Scene, group: Group | None) -> tuple[tuple[int, ...], bool]:
     """The ranks of a group, and whether that is certain."""
     if group is not None and group.members:
         return group.members, True
-    return numbers(scene.ranks[scene.in_world]), group is not None and scene.framework.has_everyone(group)
+    return numbers(scene.members[scene.in_world]), group is not None and scene.framework.has_everyone(group)
 
 
 def _barriers(scene: Scene, posted: Posted, barriers: dict[int, list[int]]) -> list[Wait]:

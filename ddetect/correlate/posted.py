@@ -15,12 +15,7 @@ import numpy as np
 
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.model import UNKNOWN, Group, Ints, P2PKind
-
-PAGE_ROWS = 32
-"""A page has room for this many open operations: with so many in it, the next one is nowhere to be seen."""
-
-RECORDER_ROWS = 64
-"""And so many are kept of a recorder."""
+from ddetect.model.comms import PAGE_ROWS, RECORDER_ROWS
 
 
 class Met(IntEnum):
@@ -53,7 +48,7 @@ class Posted:
         samples = scene.snapshot.samples
         # Rows come with the newest look: a page that is known from an older beat proves no absence.
         self._looked_at = (
-            np.isin(scene.rank, samples[-1].rank) if samples else np.zeros(len(scene.ranks), bool)
+            np.isin(scene.rank, samples[-1].rank) if samples else np.zeros(len(scene.members), bool)
         )
 
     def group(self, number: int) -> Group | None:
@@ -130,8 +125,8 @@ class Posted:
     def told(self, ranks: Ints, number: int) -> Bools:
         """Ranks of which everything was read that they could have posted in this group: their silence is proof."""
         scene = self._scene
-        at = np.minimum(np.searchsorted(scene.ranks, ranks), len(scene.ranks) - 1)
-        told = (scene.ranks[at] == ranks) & self._looked_at[at]
+        at = np.minimum(np.searchsorted(scene.members, ranks), len(scene.members) - 1)
+        told = (scene.members[at] == ranks) & self._looked_at[at]
         device = [scene.framework.on_device(backend) for backend in self._backends_of(number)]
         if not all(device) or not device:
             told &= (scene.phase[at] != UNKNOWN) & ~self._full[at]
@@ -147,7 +142,7 @@ class Posted:
 def table_full(scene: Scene, room: int = PAGE_ROWS) -> Bools:
     """Ranks with as many open operations as there is room for: they may have more, which nobody sees."""
     ranks = scene.snapshot.comms.p2p.member
-    return np.bincount(scene.positions(ranks[ranks >= 0]), minlength=len(scene.ranks)) >= room
+    return np.bincount(scene.positions(ranks[ranks >= 0]), minlength=len(scene.members)) >= room
 
 
 def _backends(groups: Sequence[Group]) -> list[frozenset[str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ddetect.correlate.classify import classify_thread
 from ddetect.correlate.phrases import culprit
-from ddetect.correlate.scene import Scene, Seen
+from ddetect.correlate.scene import Scene, SeenProcess
 from ddetect.correlate.where import format_stack, where_of
 from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.model import (
@@ -61,7 +61,7 @@ def explain(scene: Scene, rank: int) -> Reason:
     """Say what this rank does, from its stack, its page, /proc and its loader workers."""
     seen = scene.rank_process(rank)
     phase = scene.phase_of(rank)
-    if seen.stopped:
+    if seen.frozen:
         return _stopped(scene, seen)
     held = _gil(seen, scene)
     if held is not None:
@@ -93,7 +93,7 @@ _VAGUE = frozenset({Kind.UNREAD, Kind.USER, Kind.LOCK, Kind.SUBPROCESS})
 # ---------------------------------------------------------------- deeds
 
 
-def _target(seen: Seen) -> KernelCall | None:
+def _target(seen: SeenProcess) -> KernelCall | None:
     thread = seen.doing.thread
     if thread is None or not (thread.syscall or thread.wchan):
         return None
@@ -114,14 +114,14 @@ _SITS = {
 }
 
 
-def _sits(seen: Seen) -> Deed:
+def _sits(seen: SeenProcess) -> Deed:
     """How it sits there."""
     posture = seen.doing.posture
     told = posture in (Posture.DISK, Posture.FILE)
     return Deed(_SITS.get(posture, Act.IS_THERE), target=_target(seen) if told else None)
 
 
-def sight_lines(seen: Seen, names: Names) -> tuple[str, ...]:
+def sight_lines(seen: SeenProcess, names: Names) -> tuple[str, ...]:
     """Evidence: the thread that tells what a process does, or why there is none."""
     thread, name = seen.doing.thread, f"{name_members((seen.rank,), names)} (pid {seen.pid})"
     if seen.role is Role.LOADER_WORKER:
@@ -143,7 +143,7 @@ def sight_lines(seen: Seen, names: Names) -> tuple[str, ...]:
 
 
 def _reason(
-    scene: Scene, seen: Seen, cause: Cause | None, deed: Deed, *, proof: Proof = Proof.TIME, clear: bool = True,
+    scene: Scene, seen: SeenProcess, cause: Cause | None, deed: Deed, *, proof: Proof = Proof.TIME, clear: bool = True,
     where: Where | None = None, more: tuple[str, ...] = (),
 ) -> Reason:  # fmt: skip
     where = where or where_of(seen.doing.frame, library=seen.doing.library)
@@ -155,12 +155,12 @@ def _reason(
 # ---------------------------------------------------------------- cases
 
 
-def _stopped(scene: Scene, seen: Seen) -> Reason:
+def _stopped(scene: Scene, seen: SeenProcess) -> Reason:
     act = Act.IS_TRACED if set(seen.states) == {"t"} else Act.IS_STOPPED
     return _reason(scene, seen, Cause.PROCESS_STOPPED, Deed(act), proof=Proof.STRUCTURAL)
 
 
-def _gil(seen: Seen, scene: Scene) -> Reason | None:
+def _gil(seen: SeenProcess, scene: Scene) -> Reason | None:
     """A tick that stopped, together with a thread that owns the GIL: alone, neither proves it."""
     owner = next((thread for thread in seen.sighting.threads if thread.owns_gil), None)
     if owner is None or seen.in_disk_wait or not owner.stack:
@@ -176,7 +176,7 @@ def _gil(seen: Seen, scene: Scene) -> Reason | None:
     return _reason(scene, seen, Cause.GIL_HELD, Deed(Act.HOLDS_GIL), where=where, more=more, clear=silent)
 
 
-def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
+def _owns_in_every_look(scene: Scene, seen: SeenProcess, owner: Thread) -> bool:
     looks = 0
     for sample in scene.snapshot.samples:
         for row in range(len(sample)):
@@ -188,7 +188,7 @@ def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
     return looks > 1
 
 
-def _leaving(scene: Scene, seen: Seen, phase: Phase | None) -> Reason:
+def _leaving(scene: Scene, seen: SeenProcess, phase: Phase | None) -> Reason:
     raised = seen.sighting.raised
     if raised is not None and raised.fatal:
         overdue = scene.phase_age_s[scene.position(seen.rank)] >= EXIT_TAKES_S
@@ -202,12 +202,12 @@ def _leaving(scene: Scene, seen: Seen, phase: Phase | None) -> Reason:
     return _reason(scene, seen, Cause.LEFT_EARLY, deed, proof=Proof.STRUCTURAL, clear=phase is not None)
 
 
-def _runs_exit_handlers(scene: Scene, seen: Seen) -> bool:
+def _runs_exit_handlers(scene: Scene, seen: SeenProcess) -> bool:
     """The program's own frame is gone from under its main thread, while other ranks still have theirs."""
     main = seen.sighting.main
     if main is None or not main.stack or main.stack[-1].function in _BEGINNINGS:
         return False
-    others = (scene.rank_process(int(rank)).sighting.main for rank in scene.ranks[scene.live][:_COMPARED])
+    others = (scene.rank_process(int(rank)).sighting.main for rank in scene.members[scene.live][:_COMPARED])
     return any(
         other.stack[-1].function == "<module>" for other in others if other is not None and other.stack
     )
@@ -217,7 +217,7 @@ _BEGINNINGS = frozenset({"<module>", "_bootstrap", "_bootstrap_inner", "_run_cod
 _COMPARED = 64
 
 
-def _data(scene: Scene, seen: Seen) -> Reason:
+def _data(scene: Scene, seen: SeenProcess) -> Reason:
     """The rank waits for a batch: which loader worker does not deliver, or which line of the dataset is it in?"""
     workers = scene.others_of(seen.rank, Role.LOADER_WORKER)
     if seen.doing.kind is Kind.FETCH or not workers:
@@ -228,7 +228,7 @@ def _data(scene: Scene, seen: Seen) -> Reason:
             return _reason(scene, seen, Cause.DATA_LOADING, loads)
         return _reason(scene, seen, Cause.DATA_LOADING, Deed(Act.WAITS_FOR_BATCH), clear=False)
     rank_line = sight_lines(seen, scene.names)
-    stuck = next((one for one in workers if one.stopped), None)
+    stuck = next((one for one in workers if one.frozen), None)
     if stuck is not None:
         return _for_loader(stuck, _stopped(scene, stuck), rank_line)
     busy = [one for one in workers if one.doing.kind is not Kind.LOADER_IDLE]
@@ -251,7 +251,7 @@ def _data(scene: Scene, seen: Seen) -> Reason:
     return _for_loader(one, reason, rank_line)
 
 
-def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
+def _fetching_thread(scene: Scene, seen: SeenProcess) -> SeenProcess | None:
     """The rank, as seen through the thread that has the batch in its hands: the one that pins memory."""
     for thread in seen.sighting.threads:
         if thread is not seen.doing.thread and any(
@@ -266,7 +266,7 @@ def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
     return None
 
 
-def _for_loader(one: Seen, reason: Reason, rank_line: tuple[str, ...]) -> Reason:
+def _for_loader(one: SeenProcess, reason: Reason, rank_line: tuple[str, ...]) -> Reason:
     """The rank waits for its loader, and this process or thread, for its own reason, does not deliver."""
     thread = one.doing.thread.name if one.role is Role.RANK and one.doing.thread else ""
     process = None if one.role is Role.RANK else Process("loader_worker", one.index, one.pid)
@@ -289,7 +289,7 @@ _AT = {
 """Kinds that tell all there is to say."""
 
 
-def _by_kind(scene: Scene, seen: Seen) -> Reason:
+def _by_kind(scene: Scene, seen: SeenProcess) -> Reason:
     kind, posture = seen.doing.kind, seen.doing.posture
     op = OpLabel(seen.doing.op)
     if kind is Kind.DEBUGGER:
@@ -325,7 +325,7 @@ def _by_kind(scene: Scene, seen: Seen) -> Reason:
     return _reason(scene, seen, Cause.USER_CODE, _sits(seen), clear=posture is not Posture.UNKNOWN)
 
 
-def _locked(scene: Scene, seen: Seen, *, clear: bool) -> Reason:
+def _locked(scene: Scene, seen: SeenProcess, *, clear: bool) -> Reason:
     raised = seen.sighting.raised
     died = []
     if raised is not None:

@@ -18,14 +18,14 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     by_stack = (scene.kind == Kind.RENDEZVOUS) & scene.live
     starting = scene.live & (scene.phase == Phase.STARTING) & ~by_stack
     absent = unheard(scene)
-    joining = ((scene.phase == Phase.JOINING) | by_stack) & scene.live & ~scene.stopped
+    joining = ((scene.phase == Phase.JOINING) | by_stack) & scene.live & ~scene.frozen
     if not joining.any():
         return []
     outside = scene.live & ~joining
     first_meeting = scene.framework.words.join
-    later = {scene.rank_process(int(r)).doing.op for r in scene.ranks[joining & by_stack]} - {first_meeting}
+    later = {scene.rank_process(int(r)).doing.op for r in scene.members[joining & by_stack]} - {first_meeting}
     host_held |= joining
-    ranks = numbers(scene.ranks[joining])
+    ranks = numbers(scene.members[joining])
     if later and not starting.any():
         talks = np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P))
         missing = outside & ((scene.kind != Kind.UNREAD) | np.isin(scene.phase, ELSEWHERE))
@@ -36,11 +36,11 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
                 min(later),
                 ranks,
                 (),
-                numbers(scene.ranks[missing]),
-                numbers(scene.ranks[outside & ~missing | absent]),
+                numbers(scene.members[missing]),
+                numbers(scene.members[outside & ~missing | absent]),
             )
         ]
-    late = starting | scene.stopped & outside
+    late = starting | scene.frozen & outside
     late |= (
         outside
         & (scene.phase == UNKNOWN)
@@ -56,9 +56,9 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
         Wait(
             first_meeting,
             ranks,
-            numbers(scene.ranks[late | left]),
+            numbers(scene.members[late | left]),
             (),
-            numbers(scene.ranks[blind]),
+            numbers(scene.members[blind]),
             ranks,
             joins=True,
         )

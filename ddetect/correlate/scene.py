@@ -47,7 +47,7 @@ NO_SIGHTING = Sighting(state="", unread="no look at it was taken")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenProcess:
     """One process of a rank in the newest look, with its /proc state in every look."""
 
     rank: int
@@ -63,7 +63,7 @@ class Seen:
     gpu_busy: float = math.nan
 
     @property
-    def stopped(self) -> bool:
+    def frozen(self) -> bool:
         """Stopped (or held by a debugger) in every look."""
         return bool(self.states) and set(self.states) <= set("Tt")
 
@@ -74,7 +74,7 @@ class Seen:
 
 
 class Scene:
-    """A snapshot as rules see it. Members are numbers; columns are dense and follow `ranks`."""
+    """A snapshot as rules see it. Members are numbers; columns are dense and follow `members`."""
 
     def __init__(self, snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> None:
         self.snapshot = snapshot
@@ -87,10 +87,10 @@ class Scene:
         parts += [sample.rank for sample in snapshot.samples]  # processes: the first lane stands for them
         if snapshot.world_size > 0:
             parts.append(np.arange(snapshot.world_size))
-        self.ranks: Ints = distinct(np.concatenate(parts))
-        self.rank: Ints = ranks_of(self.ranks)  # of each member
-        self.lane: Ints = self.ranks >> LANE_BITS
-        count = len(self.ranks)
+        self.members: Ints = distinct(np.concatenate(parts))
+        self.rank: Ints = ranks_of(self.members)  # of each member
+        self.lane: Ints = self.members >> LANE_BITS
+        count = len(self.members)
         self.in_roster: Bools = np.zeros(count, bool)
         self._roster_row: Ints = np.full(count, UNKNOWN)
         told = np.flatnonzero(roster.member >= 0)[::-1]  # of two rows for a member the first one
@@ -111,7 +111,7 @@ class Scene:
             if gone.role is Role.RANK:
                 for member in self.members_of(gone.rank):
                     self.gone_ranks.setdefault(member, gone)
-        self.gone: Bools = np.isin(self.ranks, np.fromiter(self.gone_ranks, np.int64, len(self.gone_ranks)))
+        self.gone: Bools = np.isin(self.members, np.fromiter(self.gone_ranks, np.int64, len(self.gone_ranks)))
         unread = [rank for item in snapshot.unread for rank in item.ranks]
         self.said_unread: Bools = np.isin(self.rank, np.array(unread, np.int64))
 
@@ -126,29 +126,31 @@ class Scene:
 
         Of two processes of a rank the one in the roster is its own: after an elastic restart both may be seen.
         """
-        known = np.full(len(self.ranks), UNKNOWN)
+        known = np.full(len(self.members), UNKNOWN)
         known[self.in_roster] = self.snapshot.roster.pid[self._roster_row[self.in_roster]]
         looks = []
         for sample in self.snapshot.samples:
-            rows = np.full(len(self.ranks), UNKNOWN)
+            rows = np.full(len(self.members), UNKNOWN)
             mine = np.flatnonzero((sample.role == Role.RANK) & (sample.rank >= 0))
             at = self.positions(sample.rank[mine])  # the first lane of each
             own = sample.pid[mine] == known[at]
             rows[at[~own]] = mine[~own]
             rows[at[own]] = mine[own]
             looks.append(rows if not self.lane.any() else rows[self.positions(self.rank)])
-        return (looks[-1] if looks else np.full(len(self.ranks), UNKNOWN)), tuple(looks)
+        return (looks[-1] if looks else np.full(len(self.members), UNKNOWN)), tuple(looks)
 
     def _postures(self) -> tuple[Ints, Ints, Bools]:
         """Kind and posture per rank: classified once per distinct sighting of the newest readable look."""
-        kind = np.zeros(len(self.ranks), np.int64)
-        posture = np.zeros(len(self.ranks), np.int64)
-        asks = np.zeros(len(self.ranks), bool)
+        kind = np.zeros(len(self.members), np.int64)
+        posture = np.zeros(len(self.members), np.int64)
+        asks = np.zeros(len(self.members), bool)
         # Busy at the user's line: `.item()`, or not.
-        self.asks_device: Bools = np.zeros(len(self.ranks), bool)
-        self.has_native: Bools = np.zeros(len(self.ranks), bool)  # the look that tells has a native stack
-        self.steady: Bools = np.ones(len(self.ranks), bool)  # the same kind in every look that could be read
-        self._source: Ints = np.full(len(self.ranks), UNKNOWN)  # which sample tells
+        self.asks_device: Bools = np.zeros(len(self.members), bool)
+        self.has_native: Bools = np.zeros(len(self.members), bool)  # the look that tells has a native stack
+        self.steady: Bools = np.ones(
+            len(self.members), bool
+        )  # the same kind in every look that could be read
+        self._source: Ints = np.full(len(self.members), UNKNOWN)  # which sample tells
         for number, (sample, rows) in enumerate(zip(self.snapshot.samples, self._looks, strict=True)):
             here = np.flatnonzero(rows >= 0)
             if not len(here):
@@ -208,28 +210,28 @@ class Scene:
 
     def positions(self, ranks: Ints) -> Ints:
         """Where these ranks stand in the columns; they must be known."""
-        return np.searchsorted(self.ranks, ranks)
+        return np.searchsorted(self.members, ranks)
 
     def position(self, rank: int) -> int:
         """Where this rank stands in the columns, UNKNOWN for a rank nobody has heard of."""
-        at = int(np.searchsorted(self.ranks, rank))
-        return at if at < len(self.ranks) and self.ranks[at] == rank else UNKNOWN
+        at = int(np.searchsorted(self.members, rank))
+        return at if at < len(self.members) and self.members[at] == rank else UNKNOWN
 
     def members_of(self, rank: int) -> list[int]:
         """The members that share the process of a rank; none for a rank nobody has heard of."""
-        return [int(member) for member in self.ranks[self.rank == rank]] if self.lane.any() else [rank]
+        return [int(member) for member in self.members[self.rank == rank]] if self.lane.any() else [rank]
 
     @cached_property
     def world(self) -> int:
         """How many members the job has."""
         world_size = self.snapshot.world_size
-        return world_size if world_size > 0 and not self.lane.any() else len(self.ranks)
+        return world_size if world_size > 0 and not self.lane.any() else len(self.members)
 
     @cached_property
     def in_world(self) -> Bools:
         """Members whose rank the job should have."""
         world_size = self.snapshot.world_size
-        return self.rank < (world_size if world_size > 0 else len(self.ranks))
+        return self.rank < (world_size if world_size > 0 else len(self.members))
 
     @cached_property
     def names(self) -> Names:
@@ -239,12 +241,12 @@ class Scene:
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
         """How far the members of each group have come."""
-        return standings(self.snapshot, self.ranks[self.in_world], self.framework)
+        return standings(self.snapshot, self.members[self.in_world], self.framework)
 
     @cached_property
     def progress_read(self) -> Bools:
         """Ranks whose recorder was read."""
-        return np.isin(self.ranks, self.snapshot.comms.progress.member)
+        return np.isin(self.members, self.snapshot.comms.progress.member)
 
     @cached_property
     def on_gpu(self) -> bool:
@@ -266,7 +268,7 @@ class Scene:
         code = np.isin(self.kind, (Kind.USER, Kind.OPTIMIZER))
         own = np.isin(self.kind, tuple(OWN_BUSINESS)) | np.isin(self.phase, ELSEWHERE)
         own |= code & (np.isin(self.posture, _OF_ITS_OWN) | self.has_native)
-        return np.asarray(own & self.live | self.stopped | self.gone)
+        return np.asarray(own & self.live | self.frozen | self.gone)
 
     @cached_property
     def may_wait_for_device(self) -> Bools:
@@ -276,7 +278,7 @@ class Scene:
         """
         vague = self.asks_device & self.live & ~self.progress_read & ~np.isin(self.phase, ELSEWHERE)
         if self.world == 1 or not vague.any() or not (self.on_gpu or self.plainly_elsewhere.any()):
-            return np.zeros(len(self.ranks), bool)
+            return np.zeros(len(self.members), bool)
         return np.asarray(vague)
 
     @cached_property
@@ -291,10 +293,10 @@ class Scene:
         return (self.in_roster | (self._row >= 0)) & ~self.gone
 
     @cached_property
-    def stopped(self) -> Bools:
+    def frozen(self) -> Bools:
         """Rank processes that are stopped in every look in which they appear."""
-        seen = np.zeros(len(self.ranks), bool)
-        always = np.ones(len(self.ranks), bool)
+        seen = np.zeros(len(self.members), bool)
+        always = np.ones(len(self.members), bool)
         for sample, rows in zip(self.snapshot.samples, self._looks, strict=True):
             here = rows >= 0
             held = np.array([sighting.state in ("T", "t") for sighting in sample.sightings], bool)
@@ -327,12 +329,12 @@ class Scene:
         value = int(self.phase[at]) if at >= 0 else UNKNOWN
         return Phase(value) if value in Phase._value2member_map_ else None
 
-    def rank_process(self, rank: int) -> Seen:
+    def rank_process(self, rank: int) -> SeenProcess:
         """The rank's own process in the newest look that could read it; UNREAD when none could."""
         at = self.position(rank)
         source = int(self._source[at]) if at >= 0 else UNKNOWN
         if source < 0:
-            return Seen(rank, Role.RANK, UNKNOWN, 0, NO_SIGHTING, UNREAD, "")
+            return SeenProcess(rank, Role.RANK, UNKNOWN, 0, NO_SIGHTING, UNREAD, "")
         sample = self.snapshot.samples[source]
         row = int(self._looks[source][at])
         seen = self._seen(source, row, int(self.lane[at]))
@@ -343,12 +345,12 @@ class Scene:
             tick = seen.tick_age_s
         if not math.isfinite(tick):
             tick = float(self._beat_tick[at])
-        return Seen(
+        return SeenProcess(
             rank, Role.RANK, UNKNOWN, seen.pid, sample.sightings[int(sample.sighting[row])], seen.doing, seen.states,
             seen.fetching, seen.fetch_age_s, tick, seen.gpu_busy,
         )  # fmt: skip
 
-    def _seen(self, source: int, row: int, lane: int = 0) -> Seen:
+    def _seen(self, source: int, row: int, lane: int = 0) -> SeenProcess:
         sample = self.snapshot.samples[source]
         pid = int(sample.pid[row])
         role = Role(int(sample.role[row]))
@@ -357,13 +359,13 @@ class Scene:
         for look, rows in zip(self.snapshot.samples, self._rows_of, strict=True):
             for at in rows.get((int(sample.rank[row]), pid), ()):
                 states.append(look.sightings[int(look.sighting[at])].state)
-        return Seen(
+        return SeenProcess(
             int(sample.rank[row]), role, int(sample.index[row]), pid, sighting, self.doing(sighting, role, lane),
             "".join(state for state in states if len(state) == 1), int(sample.fetching[row]),
             float(sample.fetch_age_s[row]), float(sample.tick_age_s[row]), float(sample.gpu_busy[row]),
         )  # fmt: skip
 
-    def others_of(self, rank: int, role: Role) -> list[Seen]:
+    def others_of(self, rank: int, role: Role) -> list[SeenProcess]:
         """Other living processes of a rank in the newest look: its loader workers, its children."""
         if not self.snapshot.samples:
             return []

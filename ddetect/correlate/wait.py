@@ -82,7 +82,7 @@ def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
         phase, IN_COMMUNICATION
     )
     # A rank that nobody has seen is no absentee: the operation is of a group that exists, so its process does too.
-    elsewhere = scene.gone[at] | scene.stopped[at]
+    elsewhere = scene.gone[at] | scene.frozen[at]
     # On a host backend a page tells that the rank is in no call; a device's work is in no phase.
     vague = scene.may_wait_for_device[at] & (scene.on_gpu | (phase == UNKNOWN))
     elsewhere |= (kind != Kind.UNREAD) & ~talks & ~scene.asks_lock[at] & ~vague

@@ -45,7 +45,7 @@ class Waits:
     def roots(self, scene: Scene) -> tuple[int, ...]:
         """Ranks that are waited for and wait for no rank."""
         return tuple(
-            int(rank) for rank in scene.ranks[(self.waited | self.presumed) & ~self.blocked & ~self.murky]
+            int(rank) for rank in scene.members[(self.waited | self.presumed) & ~self.blocked & ~self.murky]
         )
 
     def waiting_for(self, ranks: Iterable[int]) -> tuple[Wait, ...]:
@@ -57,7 +57,7 @@ class Waits:
 def find_waits(scene: Scene) -> Waits:
     """Build the graph."""
     in_call = _in_communication(scene)
-    host_held = np.zeros(len(scene.ranks), bool)
+    host_held = np.zeros(len(scene.members), bool)
     found: list[Wait] = []
     for standing, waiters in _blocked_members(scene, in_call, host_held):
         found += _collective_waits(scene, standing, waiters)
@@ -94,14 +94,14 @@ def _in_communication(scene: Scene) -> Bools:
     # Without a page nobody tells whether a futex under the user's line is Work.wait(); the open operation does.
     inside |= (phase == UNKNOWN) & (kind == Kind.USER) & (posture == Posture.FUTEX)
     inside |= (kind == Kind.UNREAD) & (calls | ~np.isin(phase, ELSEWHERE))
-    return np.asarray(inside & ~scene.gone & ~scene.stopped)
+    return np.asarray(inside & ~scene.gone & ~scene.frozen)
 
 
 def idle_in_backward(scene: Scene) -> Bools:
     """Without a recorder: a rank asleep in backward, in every look, waits there for DDP's all-reduce."""
     asleep = np.isin(scene.posture, (Posture.FUTEX, Posture.POLL, Posture.SOCKET))
     return np.asarray(
-        (scene.kind == Kind.BACKWARD) & scene.steady & asleep & ~scene.progress_read & ~scene.stopped
+        (scene.kind == Kind.BACKWARD) & scene.steady & asleep & ~scene.progress_read & ~scene.frozen
     )
 
 
@@ -120,7 +120,7 @@ def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tup
     """Per group the members that are blocked in it. Marks those whose host is held."""
     own = minds_own_business(scene)
     blocked: list[tuple[Standing, Ints]] = []
-    times_open = np.zeros(len(scene.ranks), np.int64)
+    times_open = np.zeros(len(scene.members), np.int64)
     for standing in scene.standings:
         ranks = standing.members[(standing.oldest_open > 0) & standing.read]
         at = scene.positions(ranks)
@@ -143,7 +143,7 @@ def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tup
                 else at
             )
             host_held[at] = True
-        result.append((standing, scene.ranks[at]))
+        result.append((standing, scene.members[at]))
     return result
 
 
@@ -152,19 +152,19 @@ def _groups_in_stacks(
 ) -> dict[int, Group | None]:
     """With operations open in several gloo groups, the one whose operation the stack names; None if it does not."""
     fitting: dict[int, list[Group]] = {int(i): [] for i in several}
-    ops = {i: scene.rank_process(int(scene.ranks[i])).doing.op for i in fitting}
-    asked = np.zeros(len(scene.ranks), bool)
+    ops = {i: scene.rank_process(int(scene.members[i])).doing.op for i in fitting}
+    asked = np.zeros(len(scene.members), bool)
     asked[several] = True
     for standing, members in blocked if fitting else ():
         if standing.on_device:
             continue
         here = members[asked[members]]
-        seqs = standing.oldest_open[np.searchsorted(standing.members, scene.ranks[here])]
+        seqs = standing.oldest_open[np.searchsorted(standing.members, scene.members[here])]
         for seq in np.unique(seqs):
             at = here[seqs == seq]
             names: dict[int, set[str]] = {}
             for call in calls_at(scene.snapshot, standing, int(seq)):
-                for i in at[np.isin(scene.ranks[at], call.ranks)]:
+                for i in at[np.isin(scene.members[at], call.ranks)]:
                     names.setdefault(int(i), set()).add(scene.framework.operation(call.spec).name)
             for i, said in names.items():
                 if ops[i] in said:
@@ -217,7 +217,7 @@ def _waits_from_stacks(scene: Scene, murky: Bools, host_held: Bools) -> list[Wai
     if not held.any():
         return []
     host_held |= held
-    rest = scene.ranks[~held & (scene.in_world) & ~murky]
+    rest = scene.members[~held & (scene.in_world) & ~murky]
     presumed, blind = presume(scene, rest)
     return [
         Wait(
@@ -239,7 +239,7 @@ def _works_before_entering(scene: Scene, waits: list[Wait], murky: Bools) -> Boo
     believed to be on its own if it is behind on gloo: so gloo is recorded here, and what it waits in would show.
     """
     suspects = murky & scene.progress_read & (scene.phase != UNKNOWN) & ~table_full(scene)
-    behind, behind_on_host = np.zeros(len(scene.ranks), bool), np.zeros(len(scene.ranks), bool)
+    behind, behind_on_host = np.zeros(len(scene.members), bool), np.zeros(len(scene.members), bool)
     for wait in waits if suspects.any() else ():
         if wait.standing is not None or (wait.p2p and not wait.doubtful and not wait.any_one):
             _mark(scene, behind, wait.missing)
@@ -251,7 +251,7 @@ def _works_before_entering(scene: Scene, waits: list[Wait], murky: Bools) -> Boo
 
 def _by_op(scene: Scene, which: Bools) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for rank in scene.ranks[which]:
+    for rank in scene.members[which]:
         doing = scene.rank_process(int(rank)).doing
         op = scene.framework.words.backward if doing.kind is Kind.BACKWARD else doing.op
         found.setdefault(op, []).append(int(rank))
@@ -262,8 +262,8 @@ def _by_op(scene: Scene, which: Bools) -> dict[str, list[int]]:
 
 
 def _graph(scene: Scene, waits: list[Wait], host_held: Bools, murky: Bools) -> Waits:
-    waited = np.zeros(len(scene.ranks), bool)
-    presumed = np.zeros(len(scene.ranks), bool)
+    waited = np.zeros(len(scene.members), bool)
+    presumed = np.zeros(len(scene.members), bool)
     for wait in waits:
         if wait.any_one:
             continue
@@ -285,7 +285,7 @@ def _mark(scene: Scene, column: Bools, ranks: Iterable[int]) -> None:
 
 def _cycles(scene: Scene, waits: list[Wait], host_held: Bools) -> tuple[tuple[int, ...], ...]:
     """Strongly connected ranks: each waits for another of them. Only certain absences make an edge."""
-    held = set(scene.ranks[host_held].tolist())
+    held = set(scene.members[host_held].tolist())
     targets = {rank for wait in waits for rank in wait.missing if rank in held}
     # Operations are nodes too (negative), so that two large groups do not make an edge per pair of ranks.
     edges: dict[int, set[int]] = {rank: set() for rank in targets}

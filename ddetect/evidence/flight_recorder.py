@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ddetect.model import UNKNOWN, CallSpec, Frame, Group, OpState, P2PKind
+from ddetect.model.comms import RECORDER_ROWS
 from ddetect.model.homes import CodeHomes, Owner, whose
 
 NEWEST = 32
 """Operations kept of each group, beside the open ones."""
-MOST_OPEN = 64
 _LONGEST = 1000  # characters of sizes in a call; a coalesced operation may have thousands of tensors
 
 _PEERS = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
@@ -168,7 +168,7 @@ def _group_digest(
     newest = max(states, default=0)
     still = sorted(seq for seq, state in states.items() if state is not OpState.COMPLETED)
     begun = [seq for seq, state in states.items() if state is not OpState.ENQUEUED]
-    kept = sorted({*sorted(states)[-NEWEST:], *still[:MOST_OPEN]})
+    kept = sorted({*sorted(states)[-NEWEST:], *still[:RECORDER_ROWS]})
     return GroupDigest(
         group,
         enqueued=newest,
@@ -265,7 +265,7 @@ def _open_exchanges(
                         _age_s(entry, now_unix_ns),
                     )
                 )
-    return tuple(found[:MOST_OPEN])
+    return tuple(found[:RECORDER_ROWS])
 
 
 def _age_s(entry: Mapping[str, Any], now_unix_ns: int | None) -> float:

@@ -49,7 +49,7 @@ class Posture(IntEnum):
     SOCKET = 7
     PIPE = 8
     CHILD = 9  # waits for a process to end
-    STOPPED = 10
+    FROZEN = 10  # by SIGSTOP or a tracer; a job that *stopped* has died
     POLL = 11
 
 

@@ -12,6 +12,12 @@ from enum import IntEnum
 from ddetect.model.sightings import Frame
 from ddetect.model.tables import UNKNOWN, Floats, Ints, Table, floats, ints, part, values
 
+PAGE_ROWS = 32
+"""A page has room for this many open sends and receives: with so many in it, the next one is nowhere to be seen."""
+
+RECORDER_ROWS = 64
+"""And so many open operations are kept of a recorder."""
+
 
 class OpState(IntEnum):
     """How far a collective has come on one rank. On NCCL, ENQUEUED says nothing about the device."""

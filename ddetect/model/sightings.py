@@ -97,6 +97,11 @@ class Gone:
     where: Frame | None = None
     signal: int = 0  # what killed it, where the kernel told us; 0 if nothing did or nobody knows
 
+    @property
+    def is_death(self) -> bool:
+        """Whether a rank process ended as it should not."""
+        return self.role is Role.RANK and self.how is not Departure.EXITED
+
 
 @dataclass(frozen=True, eq=False)
 class Sample(Table):

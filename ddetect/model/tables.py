@@ -18,7 +18,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Kind = TypeVar("Kind")
+Shaped = TypeVar("Shaped")
 
 UNKNOWN = -1
 """An integer that nobody told us: a rank, a root, an index."""
@@ -39,7 +39,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Inner:
     """A field of a bundle that holds a table or another bundle."""
 
     name: str
@@ -77,7 +77,7 @@ class Shape:
 
     columns: tuple[Column, ...]
     lists: dict[str, type[Any]]  # with the kind of their values
-    parts: tuple[Part, ...]
+    parts: tuple[Inner, ...]
 
 
 _shapes: dict[type[Any], Shape] = {}
@@ -90,7 +90,7 @@ def shape_of(kind: type[Any]) -> Shape:
         _shapes[kind] = Shape(
             tuple(Column(name, *said["column"]) for name, said in about if "column" in said),
             {name: said["values"] for name, said in about if "values" in said},
-            tuple(Part(name, said["part"]) for name, said in about if "part" in said),
+            tuple(Inner(name, said["part"]) for name, said in about if "part" in said),
         )
     return _shapes[kind]
 
@@ -160,14 +160,14 @@ def _frozen(numbers: Any, column: Column) -> Any:
     return array
 
 
-def keep_rows(table: Kind, keep: Bools) -> Kind:
+def keep_rows(table: Shaped, keep: Bools) -> Shaped:
     """The same table with these rows only."""
     return _with(
         table, {column.name: getattr(table, column.name)[keep] for column in shape_of(type(table)).columns}
     )
 
 
-def older(table: Kind, by_s: float) -> Kind:
+def older(table: Shaped, by_s: float) -> Shaped:
     """The same rows, seen `by_s` later: every age has grown."""
     grown = {
         column.name: getattr(table, column.name) + by_s
@@ -177,7 +177,7 @@ def older(table: Kind, by_s: float) -> Kind:
     return _with(table, grown)
 
 
-def without_ranks(bundle: Kind, ranks: Iterable[int]) -> Kind:
+def without_ranks(bundle: Shaped, ranks: Iterable[int]) -> Shaped:
     """A table, or a bundle of tables, without the rows of these ranks."""
     gone = list(ranks)
     changed: dict[str, Any] = {
@@ -188,12 +188,12 @@ def without_ranks(bundle: Kind, ranks: Iterable[int]) -> Kind:
     return _with(bundle, changed)
 
 
-def join(kind: type[Kind], several: Sequence[Any]) -> Kind:
+def join(kind: type[Shaped], several: Sequence[Any]) -> Shaped:
     """Several tables or bundles as one: rows under each other, equal values of their lists once."""
     return _join(kind, several, [{} for _ in several])
 
 
-def _join(kind: type[Kind], several: Sequence[Any], around: Sequence[dict[str, Ints]]) -> Kind:
+def _join(kind: type[Shaped], several: Sequence[Any], around: Sequence[dict[str, Ints]]) -> Shaped:
     joined: dict[str, Any] = {}
     maps = [dict(outer) for outer in around]
     for name in shape_of(kind).lists:
@@ -233,7 +233,7 @@ def walk(bundle: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from walk(getattr(bundle, inner.name), f"{name}.{inner.name}" if name else inner.name)
 
 
-def _with(table: Kind, changed: dict[str, Any]) -> Kind:
+def _with(table: Shaped, changed: dict[str, Any]) -> Shaped:
     """`dataclasses.replace` of fewer checks."""
     if not changed:
         return table

@@ -169,6 +169,7 @@ class Closed:
     reason: str
     lasted_s: float
     at_unix_ns: int
+    recovered: bool = False  # the job went on by itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ def verdict_json(incident: Incident) -> dict[str, Any]:
             "reason": incident.closed.reason,
             "lasted_s": _seconds(incident.closed.lasted_s),
             "at_unix_ns": incident.closed.at_unix_ns,
+            "recovered": incident.closed.recovered,
         }
     return said
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ddetect.stacks.failure import DumpFailed, Kind
+from ddetect.stacks.failure import DumpFailed, FailureKind
 from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
-from ddetect.stacks.parse import Seen
+from ddetect.stacks.parse import SeenThread
 from ddetect.stacks.pyspy import read_pyspy
 from ddetect.stacks.pystack import read_pystack
 
@@ -22,14 +22,14 @@ FROZEN = frozenset("TtDX")
 
 _PYSPY_S, _NATIVE_S, _PYSTACK_S, _FAULT_S = 1.5, 3.0, 1.5, 0.5
 
-_Attempts = list[tuple[str, Callable[[float], tuple[Seen, ...]]]]
+_Attempts = list[tuple[str, Callable[[float], tuple[SeenThread, ...]]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
     """The threads of one process, or the reason why there are none."""
 
-    seen: tuple[Seen, ...] = ()
+    seen: tuple[SeenThread, ...] = ()
     dumper: str = ""
     unread: str = ""
     denied: bool = False  # the kernel forbids ptrace: `host.ptrace` knows why
@@ -77,9 +77,9 @@ def _read_python(pid: int, states: str, fault: FaultFile | None, arguments: bool
             return Dump(read(left), name)
         except DumpFailed as failed:
             reasons.append(failed.reason)
-            if failed.kind in (Kind.GONE, Kind.NOT_PYTHON):
+            if failed.kind in (FailureKind.GONE, FailureKind.NOT_PYTHON):
                 return Dump(unread=failed.reason)
-            if failed.kind is Kind.DENIED:
+            if failed.kind is FailureKind.DENIED:
                 denied = True
                 break
     if fault is not None and states[0] not in FROZEN:
@@ -92,13 +92,13 @@ def _read_python(pid: int, states: str, fault: FaultFile | None, arguments: bool
 
 
 def _attempts(pid: int, *, frozen: bool, arguments: bool) -> _Attempts:
-    def spy(left: float) -> tuple[Seen, ...]:
+    def spy(left: float) -> tuple[SeenThread, ...]:
         return read_pyspy(pid, blocking=True, arguments=arguments, timeout_s=min(left, _PYSPY_S))
 
-    def spy_passing(left: float) -> tuple[Seen, ...]:
+    def spy_passing(left: float) -> tuple[SeenThread, ...]:
         return read_pyspy(pid, blocking=False, timeout_s=min(left, _PYSPY_S))
 
-    def stack(left: float) -> tuple[Seen, ...]:
+    def stack(left: float) -> tuple[SeenThread, ...]:
         return read_pystack(pid, blocking=not frozen, timeout_s=min(left, _PYSTACK_S))
 
     passing = ("py-spy --nonblocking", spy_passing)

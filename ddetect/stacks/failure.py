@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Kind(Enum):
+class FailureKind(Enum):
     """What a failed dump means for the next dumper."""
 
     GONE = "gone"  # nobody can
@@ -23,7 +23,7 @@ class Kind(Enum):
 class DumpFailed(Exception):
     """A dumper gave no stacks; `reason` is a sentence for the user."""
 
-    def __init__(self, kind: Kind, reason: str) -> None:
+    def __init__(self, kind: FailureKind, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
@@ -33,13 +33,15 @@ def explain(dumper: str, pid: int, printed: str) -> DumpFailed:
     """Tell the failures apart. A dead pid and a missing permission begin with the same line in py-spy."""
     low = printed.lower()
     if "os error 2)" in low or "no such process" in low or "os error 3)" in low:
-        return DumpFailed(Kind.GONE, f"pid {pid} is gone")
+        return DumpFailed(FailureKind.GONE, f"pid {pid} is gone")
     if "failed to find python version" in low or "could not determine python version" in low:
-        return DumpFailed(Kind.NOT_PYTHON, f"pid {pid} is not a Python program")
+        return DumpFailed(FailureKind.NOT_PYTHON, f"pid {pid} is not a Python program")
     if any(words in low for words in ("permission denied", "os error 13", "os error 1)", "not permitted")):
-        return DumpFailed(Kind.DENIED, f"{dumper} may not look into pid {pid}: the kernel denies ptrace")
+        return DumpFailed(
+            FailureKind.DENIED, f"{dumper} may not look into pid {pid}: the kernel denies ptrace"
+        )
     if "suspend" in low or "waitpid" in low:
-        return DumpFailed(Kind.BUSY, f"{dumper} could not pause pid {pid}")
+        return DumpFailed(FailureKind.BUSY, f"{dumper} could not pause pid {pid}")
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     last = lines[-1][:200] if lines else "it printed nothing"
-    return DumpFailed(Kind.BROKEN, f"{dumper} failed on pid {pid}: {last}")
+    return DumpFailed(FailureKind.BROKEN, f"{dumper} failed on pid {pid}: {last}")

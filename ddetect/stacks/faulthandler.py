@@ -10,8 +10,8 @@ import os
 import time
 from dataclasses import dataclass
 
-from ddetect.stacks.failure import DumpFailed, Kind
-from ddetect.stacks.parse import Seen, parse_faulthandler
+from ddetect.stacks.failure import DumpFailed, FailureKind
+from ddetect.stacks.parse import SeenThread, parse_faulthandler
 
 _LOOK_EVERY_S = 0.01
 _QUIET_S = 0.03  # the handler writes line by line; this long without growth and it is done
@@ -25,20 +25,26 @@ class FaultFile:
     signal: int
 
 
-def read_faulthandler(pid: int, fault: FaultFile, *, timeout_s: float) -> tuple[Seen, ...]:
+def read_faulthandler(pid: int, fault: FaultFile, *, timeout_s: float) -> tuple[SeenThread, ...]:
     """Ask the process and wait for its answer. Raises DumpFailed."""
     if not catches(pid, fault.signal):
-        raise DumpFailed(Kind.BROKEN, f"pid {pid} does not catch signal {fault.signal}, so it was not asked")
+        raise DumpFailed(
+            FailureKind.BROKEN, f"pid {pid} does not catch signal {fault.signal}, so it was not asked"
+        )
     try:
         before = os.path.getsize(fault.path)
         os.kill(pid, fault.signal)
         text = _read_growth(fault.path, before, timeout_s)
     except OSError as error:
-        raise DumpFailed(Kind.BROKEN, f"pid {pid} could not be asked for its stacks: {error}") from error
+        raise DumpFailed(
+            FailureKind.BROKEN, f"pid {pid} could not be asked for its stacks: {error}"
+        ) from error
     try:
         return parse_faulthandler(text)
     except ValueError:
-        raise DumpFailed(Kind.BUSY, f"pid {pid} did not write its stacks within {timeout_s:.1f} s") from None
+        raise DumpFailed(
+            FailureKind.BUSY, f"pid {pid} did not write its stacks within {timeout_s:.1f} s"
+        ) from None
 
 
 def _read_growth(path: str, before: int, timeout_s: float) -> str:

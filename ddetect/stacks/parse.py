@@ -1,6 +1,6 @@
 """Turn what a stack dumper printed into threads.
 
-Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `Seen`, our Thread with its
+Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `SeenThread`, our Thread with its
 numbers. Function names are the bare ones (`run`, not `Thread.run`), so that every dumper and every
 Python version say the same about the same frame.
 Never here: processes, files, clocks.
@@ -25,7 +25,7 @@ DEEPEST = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenThread:
     """A thread, and its numbers: the kernel's joins it to /proc, Python's to the page; 0 when the dumper is silent."""
 
     tid: int
@@ -34,7 +34,7 @@ class Seen:
     ident: int = 0
 
 
-def parse_pyspy(text: str, pid: int) -> tuple[Seen, ...]:
+def parse_pyspy(text: str, pid: int) -> tuple[SeenThread, ...]:
     """Read `py-spy dump --json`, with or without --native. Raises ValueError on anything else."""
     rows = json.loads(text)
     if not isinstance(rows, list):
@@ -45,7 +45,7 @@ def parse_pyspy(text: str, pid: int) -> tuple[Seen, ...]:
         raise ValueError(f"py-spy printed a thread we do not understand: {error!r}") from error
 
 
-def _pyspy_thread(row: dict[str, Any], pid: int) -> Seen:
+def _pyspy_thread(row: dict[str, Any], pid: int) -> SeenThread:
     tid = int(row.get("os_thread_id") or 0)
     name = str(row.get("thread_name") or "")
     python: list[Frame] = []
@@ -60,7 +60,7 @@ def _pyspy_thread(row: dict[str, Any], pid: int) -> Seen:
         elif (library := _DEVICE_LIBRARY.search(str(frame["module"]))) and library[0] not in native[-1:]:
             native.append(library[0])
         # Any other address without a name differs from rank to rank and says nothing.
-    return Seen(
+    return SeenThread(
         tid,
         Thread(
             name=name,
@@ -80,7 +80,7 @@ _PYSTACK_THREAD = re.compile(r"Traceback for thread (\d+) \((.*?)\) \[(.*?)\] \(
 _PYSTACK_FRAME = re.compile(r'\s*\(Python\) File "(.*)", line (\d+), in (.+)$')
 
 
-def parse_pystack(text: str, pid: int) -> tuple[Seen, ...]:
+def parse_pystack(text: str, pid: int) -> tuple[SeenThread, ...]:
     """Read `pystack remote PID`. Raises ValueError when there is no thread in it."""
     found: list[tuple[int, bool, list[Frame]]] = []
     for line in text.splitlines():
@@ -95,7 +95,7 @@ def parse_pystack(text: str, pid: int) -> tuple[Seen, ...]:
         raise ValueError("pystack printed no thread")
     # pystack knows only the kernel's name of a thread, which is the program's: the stack tells ours apart.
     return arrange(
-        Seen(
+        SeenThread(
             tid,
             Thread(
                 name="MainThread" if tid == pid else "",
@@ -115,7 +115,7 @@ _FAULT_THREAD = re.compile(
 _FAULT_FRAME = re.compile(r'\s*File "(.*)", line (\d+) in (.+)$')
 
 
-def parse_faulthandler(text: str) -> tuple[Seen, ...]:
+def parse_faulthandler(text: str) -> tuple[SeenThread, ...]:
     """Read one dump of the interpreter's faulthandler. Raises ValueError when there is no thread in it."""
     found: list[tuple[int, str, list[Frame]]] = []
     for line in text.splitlines():
@@ -135,7 +135,7 @@ def parse_faulthandler(text: str) -> tuple[Seen, ...]:
     ]
     main = mains[-1] if mains else -1
     return arrange(
-        Seen(
+        SeenThread(
             0,
             Thread("MainThread" if n == main else name, n == main, False, False, tuple(frames)),
             ident=ident,
@@ -153,7 +153,7 @@ def bare(function: str) -> str:
     return function.rpartition(".")[2] or function
 
 
-def arrange(seen: Iterable[Seen]) -> tuple[Seen, ...]:
+def arrange(seen: Iterable[SeenThread]) -> tuple[SeenThread, ...]:
     """Main thread first, the rest in an order no dumper decides; our own and empty ones left out."""
     kept = [
         replace(one, thread=replace(one.thread, stack=_job_only(one.thread.stack)[:DEEPEST]))

@@ -14,7 +14,7 @@ import sys
 import sysconfig
 from functools import cache
 
-from ddetect.stacks.failure import DumpFailed, Kind, explain
+from ddetect.stacks.failure import DumpFailed, FailureKind, explain
 
 
 @cache
@@ -40,9 +40,13 @@ def run_dumper(dumper: str, pid: int, command: list[str], timeout_s: float) -> s
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise DumpFailed(Kind.BUSY, f"{dumper} took more than {timeout_s:.1f} s on pid {pid}") from None
+        raise DumpFailed(
+            FailureKind.BUSY, f"{dumper} took more than {timeout_s:.1f} s on pid {pid}"
+        ) from None
     except OSError as error:
-        raise DumpFailed(Kind.BROKEN, f"{dumper} could not be started: {error.strerror or error}") from error
+        raise DumpFailed(
+            FailureKind.BROKEN, f"{dumper} could not be started: {error.strerror or error}"
+        ) from error
     if done.returncode:
         raise explain(dumper, pid, done.stderr or done.stdout)
     return done.stdout

@@ -7,18 +7,18 @@ Never here: which mode to take (dump.py decides).
 
 from __future__ import annotations
 
-from ddetect.stacks.failure import DumpFailed, Kind
-from ddetect.stacks.parse import Seen, parse_pyspy
+from ddetect.stacks.failure import DumpFailed, FailureKind
+from ddetect.stacks.parse import SeenThread, parse_pyspy
 from ddetect.stacks.program import find_program, run_dumper
 
 
 def read_pyspy(
     pid: int, *, blocking: bool, native: bool = False, arguments: bool = False, timeout_s: float
-) -> tuple[Seen, ...]:
+) -> tuple[SeenThread, ...]:
     """Dump one process, with the `arguments` of its torch.distributed call if asked. Raises DumpFailed."""
     program = find_program("py-spy")
     if program is None:
-        raise DumpFailed(Kind.BROKEN, "py-spy is not installed: pip install py-spy")
+        raise DumpFailed(FailureKind.BROKEN, "py-spy is not installed: pip install py-spy")
     command = [program, "dump", "--json", "--pid", str(pid)]
     if native:
         command.append("--native")
@@ -31,4 +31,6 @@ def read_pyspy(
     try:
         return parse_pyspy(text, pid)
     except ValueError as error:
-        raise DumpFailed(Kind.BROKEN, f"{name} printed what we cannot read for pid {pid}: {error}") from error
+        raise DumpFailed(
+            FailureKind.BROKEN, f"{name} printed what we cannot read for pid {pid}: {error}"
+        ) from error

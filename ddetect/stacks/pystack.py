@@ -10,15 +10,15 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
-from ddetect.stacks.failure import DumpFailed, Kind
-from ddetect.stacks.parse import Seen, parse_pystack
+from ddetect.stacks.failure import DumpFailed, FailureKind
+from ddetect.stacks.parse import SeenThread, parse_pystack
 from ddetect.stacks.program import run_dumper
 
 
-def read_pystack(pid: int, *, blocking: bool, timeout_s: float) -> tuple[Seen, ...]:
+def read_pystack(pid: int, *, blocking: bool, timeout_s: float) -> tuple[SeenThread, ...]:
     """Dump one process. Raises DumpFailed."""
     if find_spec("pystack") is None:
-        raise DumpFailed(Kind.BROKEN, "pystack is not installed: pip install pystack")
+        raise DumpFailed(FailureKind.BROKEN, "pystack is not installed: pip install pystack")
     command = [sys.executable, "-m", "pystack", "remote", str(pid)]
     if not blocking:
         command.append("--no-block")
@@ -26,4 +26,4 @@ def read_pystack(pid: int, *, blocking: bool, timeout_s: float) -> tuple[Seen, .
     try:
         return parse_pystack(text, pid)
     except ValueError as error:
-        raise DumpFailed(Kind.BROKEN, f"{error} for pid {pid}") from error
+        raise DumpFailed(FailureKind.BROKEN, f"{error} for pid {pid}") from error

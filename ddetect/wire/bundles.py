@@ -15,7 +15,7 @@ from ddetect.wire.tables import pack, unpack
 from ddetect.wire.v1 import snapshot_pb2
 from ddetect.wire.values import LISTS
 
-Kind = TypeVar("Kind")
+Shaped = TypeVar("Shaped")
 
 
 def bundle_pb(bundle: Any) -> snapshot_pb2.Bundle:
@@ -23,7 +23,7 @@ def bundle_pb(bundle: Any) -> snapshot_pb2.Bundle:
     return snapshot_pb2.Bundle(parts=parts_pb(bundle))
 
 
-def bundle_from(kind: type[Kind], message: snapshot_pb2.Bundle) -> Kind:
+def bundle_from(kind: type[Shaped], message: snapshot_pb2.Bundle) -> Shaped:
     """Decode a bundle. Raises ValueError or IndexError for one that makes no sense."""
     return read_parts(kind, message.parts)
 
@@ -43,7 +43,7 @@ def parts_pb(bundle: Any, path: str = "", most_rows: int | None = None) -> Itera
         yield from parts_pb(getattr(bundle, inner.name), _below(path, inner.name), most_rows)
 
 
-def read_parts(kind: type[Kind], parts: Iterable[snapshot_pb2.Part]) -> Kind:
+def read_parts(kind: type[Shaped], parts: Iterable[snapshot_pb2.Part]) -> Shaped:
     """The bundle that these parts are of. Parts that this kind has no place for are passed over: a later ddetect's."""
     tables: defaultdict[str, list[snapshot_pb2.Table]] = defaultdict(list)
     lists: dict[str, snapshot_pb2.Values] = {}
@@ -52,7 +52,7 @@ def read_parts(kind: type[Kind], parts: Iterable[snapshot_pb2.Part]) -> Kind:
             tables[part.path].append(part.table)
         else:
             lists[part.path] = part.values
-    bundle: Kind = _read(kind, "", tables, lists)
+    bundle: Shaped = _read(kind, "", tables, lists)
     check(bundle)
     return bundle
 

@@ -20,7 +20,7 @@ from ddetect.wire.header import snapshot_from_header
 from ddetect.wire.v1 import schema1_pb2
 from ddetect.wire.values import call_from, frame_from, group_from, sightings_from, unread_from
 
-Kind = TypeVar("Kind")
+Shaped = TypeVar("Shaped")
 _CALLED = {"call": "signature"}  # columns that had another name
 
 
@@ -60,7 +60,7 @@ def _sample(message: schema1_pb2.Sample) -> model.Sample:
     return _table(model.Sample, [message], sightings=sightings_from(message.sightings, message.frames))
 
 
-def _table(kind: type[Kind], messages: Sequence[Message], **lists: Any) -> Kind:
+def _table(kind: type[Shaped], messages: Sequence[Message], **lists: Any) -> Shaped:
     """A table of one or more messages; a column that schema 1 did not have gets its fill."""
     columns: dict[str, Any] = {}
     for column in shape_of(kind).columns:

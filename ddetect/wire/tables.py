@@ -14,7 +14,7 @@ import numpy as np
 from ddetect.model.tables import shape_of
 from ddetect.wire.v1 import snapshot_pb2
 
-Kind = TypeVar("Kind")
+Shaped = TypeVar("Shaped")
 _WHOLE, _REAL = np.dtype("<i8"), np.dtype("<f8")
 
 
@@ -40,7 +40,7 @@ def unpack(kind: type[Any], messages: Sequence[snapshot_pb2.Table]) -> dict[str,
     return {name: np.concatenate([one[name] for one in parts]) for name in names}
 
 
-def table_from(kind: type[Kind], message: snapshot_pb2.Table) -> Kind:
+def table_from(kind: type[Shaped], message: snapshot_pb2.Table) -> Shaped:
     """A table that has nothing but columns."""
     return kind(**unpack(kind, [message]))
 

@@ -13,7 +13,7 @@ from ddetect_launcher.options import Commands, Options
 from ddetect_launcher.screen import Screen
 from ddetect_launcher.spawn import NoProgram, find_program, start_job
 from ddetect_launcher.supervise import end_was_asked, forget_signals, take_signals, wait_for_job
-from ddetect_launcher.watch import Watch
+from ddetect_launcher.watch import JobWatch
 from ddetect_launcher.witness import Witness
 
 TICK_S = 0.5
@@ -42,7 +42,7 @@ def launch(
     except OSError:
         pass
     try:
-        guard.watch = Watch(argv, environ, options, commands or Commands(), screen)
+        guard.watch = JobWatch(argv, environ, options, commands or Commands(), screen)
     except Exception as error:
         guard.give_up(error)
     try:
@@ -68,7 +68,7 @@ class _Guard:
     """Keeps faults of ours away from the job."""
 
     def __init__(self, screen: Screen) -> None:
-        self.watch: Watch | None = None
+        self.watch: JobWatch | None = None
         self.witness: Witness | None = None
         self.exit_code: int | None = None
         self._screen = screen

@@ -26,7 +26,7 @@ LAST_WORDS_S = 3.0  # to flush a last verdict after the job ended
 _AGENT_SHARE_S = 1.5  # of it: the coordinator hears the agent out before it is told to finish
 
 
-class Watch:
+class JobWatch:
     """The watching of one job, as one launcher sees it."""
 
     def __init__(

@@ -35,7 +35,7 @@ _INSIDE = frozenset((page.JOINING, page.DATA, page.OPTIMIZER, page.COLLECTIVE, p
 _CALLING = frozenset((page.JOINING, page.COLLECTIVE, page.P2P, page.OPTIMIZER))
 
 
-class Known:
+class KnownThread:
     """A thread that was inside something once. Of the owner, the mirror knows more."""
 
     __slots__ = ("before_step", "phase", "since_ns", "stepped", "tid")
@@ -47,8 +47,8 @@ class Known:
         self.stepped = False
 
 
-others: Dict[int, Known] = {}  # by ident; never the owner
-_own = Known(0)
+others: Dict[int, KnownThread] = {}  # by ident; never the owner
+_own = KnownThread(0)
 _astray: Set[int] = set()  # lost the lane while they were inside: their tokens look like the owner's
 _steps_seen = 0  # a higher number in the mirror: the owner has done steps
 _word_seen = 0
@@ -60,7 +60,7 @@ def begin() -> None:
     global _own, _steps_seen
     others.clear()
     _astray.clear()
-    _own = Known(os.getpid())  # the kernel's number of a main thread is its process's
+    _own = KnownThread(os.getpid())  # the kernel's number of a main thread is its process's
     _steps_seen = 0
     state.owner, state.floor = state.main, 0
     page.pack_pair(state.raw, _THREAD_AT, state.main, os.getpid())
@@ -182,7 +182,7 @@ def main_ends(raised: bool = False) -> None:
         return  # it stays as old as it is
     now = monotonic_ns()
     if state.owner != main:
-        known = others.get(main) or Known(os.getpid())
+        known = others.get(main) or KnownThread(os.getpid())
         known.phase, known.since_ns = page.EXITING, now
         others[main] = known
         if not raised and _holds_up_the_end(known):
@@ -193,7 +193,7 @@ def main_ends(raised: bool = False) -> None:
     state.slots[LANE] = (now & KEEP) | page.EXITING
 
 
-def _holds_up_the_end(main: Known) -> bool:
+def _holds_up_the_end(main: KnownThread) -> bool:
     thread = threading._active.get(state.owner)  # type: ignore[attr-defined]
     lives = thread is not None and not thread.daemon and _lives(_own)
     return lives and (_owner_stepped() or not main.stepped)
@@ -248,10 +248,10 @@ def _owner_died() -> None:
         return
     inside = [one for one in list(others.items()) if _inside(one[1].phase) and _lives(one[1])]
     ident = max(inside, key=_precedence)[0] if inside else state.main
-    _hand_over(ident, others.get(ident) or Known(os.getpid()))
+    _hand_over(ident, others.get(ident) or KnownThread(os.getpid()))
 
 
-def _hand_over(ident: int, known: Known) -> None:
+def _hand_over(ident: int, known: KnownThread) -> None:
     global _own, _steps_seen
     slots = state.slots
     own, owner = _own, state.owner
@@ -277,16 +277,16 @@ def _found(ident: int) -> None:
         state.floor = 0
 
 
-def _known(ident: int) -> Known:
+def _known(ident: int) -> KnownThread:
     """What is known of this very thread; idents are used again, so the kernel's number counts."""
     tid = get_native_id()
     known = others.get(ident)
     if known is None or known.tid != tid:
-        known = others[ident] = Known(tid)
+        known = others[ident] = KnownThread(tid)
     return known
 
 
-def _wins(known: Known) -> bool:
+def _wins(known: KnownThread) -> bool:
     """Whether a thread gets the lane at once."""
     stepped = _owner_stepped()
     if not _inside(mirror.phase):
@@ -306,15 +306,15 @@ def _inside(phase: int) -> bool:
     return phase in _INSIDE or (phase == page.LEAVING and state.slots[page.S_PG_STATE] == page.PG_LEAVING)
 
 
-def _precedence(one: Tuple[int, Known]) -> Tuple[bool, bool, int]:
+def _precedence(one: Tuple[int, KnownThread]) -> Tuple[bool, bool, int]:
     return one[1].stepped, one[1].phase in _CALLING, -one[1].since_ns
 
 
-def _since(one: Tuple[int, Known]) -> int:
+def _since(one: Tuple[int, KnownThread]) -> int:
     return one[1].since_ns
 
 
-def _lives(known: Known) -> bool:
+def _lives(known: KnownThread) -> bool:
     return not known.tid or os.path.exists(f"/proc/self/task/{known.tid}")
 
 

@@ -166,7 +166,7 @@ class PageWriter:
         slots[at] = sequence + 1
 
 
-class Lane(NamedTuple):
+class LaneRow(NamedTuple):
     """Who is judged: what it does, since when, in which thread (0: unknown), and how far it has come."""
 
     lane: int
@@ -196,7 +196,7 @@ class OpenOp(NamedTuple):
     waiting: bool
 
 
-class Call(NamedTuple):
+class CallRow(NamedTuple):
     """A collective whose root and reduce op only Python knows. `seq` is the group's sequence number."""
 
     op: str
@@ -240,14 +240,14 @@ class Page:
         """All header slots at once; index them with the S_ constants."""
         return struct.unpack_from(f"<{HEADER_SLOTS}q", self._map, 0)
 
-    def lanes(self) -> List[Lane]:
+    def lanes(self) -> List[LaneRow]:
         """Every lane that was ever used, with its number."""
         found = []
         for lane in range(LANES):
             row = struct.unpack_from(f"<{L_P2P_NS + 1}q", self._map, lane_at(lane) * 8)
             word = row[L_PHASE]
             if word:
-                found.append(Lane(lane, word & 0xFF, word & ~0xFF, row[L_DEVICE] - 1, *row[L_IDENT:]))
+                found.append(LaneRow(lane, word & 0xFF, word & ~0xFF, row[L_DEVICE] - 1, *row[L_IDENT:]))
         return found
 
     def open_ops(self) -> List[OpenOp]:
@@ -255,11 +255,11 @@ class Page:
         rows = (self._row(P2P_AT + n * P2P_WIDTH, P2P_WIDTH) for n in range(P2P_ROWS))
         return [OpenOp(r[0], r[1], r[2], r[3], r[4], bool(r[5])) for r in rows if r is not None and r[0]]
 
-    def calls(self) -> List[Call]:
+    def calls(self) -> List[CallRow]:
         """The newest rooted calls, in no order."""
         rows = (self._row(CALLS_AT + n * CALLS_WIDTH, CALLS_WIDTH) for n in range(CALLS_ROWS))
         return [
-            Call(CALL_OPS[r[0]], r[1], r[2], r[3], REDUCE_OPS[r[4]])
+            CallRow(CALL_OPS[r[0]], r[1], r[2], r[3], REDUCE_OPS[r[4]])
             for r in rows
             if r is not None and 0 < r[0] < len(CALL_OPS) and 0 <= r[4] < len(REDUCE_OPS)
         ]

@@ -90,7 +90,7 @@ def _wait_ns(work: Any) -> float:
 
     plain = best_ns(lambda: work.wait())
     owner, original = type(work), type(work).wait
-    owner.wait = p2p_hooks.Wait(owner, original)
+    owner.wait = p2p_hooks.WaitHook(owner, original)
     try:
         return best_ns(lambda: work.wait()) - plain
     finally:

@@ -25,7 +25,7 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
     )
     still &= ~_may_wait(scene)
     by_cause: dict[Cause, list[tuple[int, Reason]]] = {}
-    for rank in scene.ranks[np.flatnonzero(still)[:MOST_EXPLAINED]]:
+    for rank in scene.members[np.flatnonzero(still)[:MOST_EXPLAINED]]:
         if _is_done(scene, int(rank)):
             continue
         reason = explain(scene, int(rank))
@@ -45,7 +45,7 @@ def _may_wait(scene: Scene) -> Bools:
     at a line of the user's. They may well be victims.
     """
     if scene.world == 1:
-        return np.zeros(len(scene.ranks), bool)
+        return np.zeros(len(scene.members), bool)
     inside = np.isin(scene.kind, (Kind.BACKWARD, Kind.DEVICE_SYNC))
     handle = scene.asks_lock & np.isin(scene.phase, (UNKNOWN, *IN_COMMUNICATION))
     return np.asarray((inside | handle | scene.may_wait_for_device) & ~scene.progress_read)

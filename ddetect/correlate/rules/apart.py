@@ -58,16 +58,16 @@ def calls_apart(scene: Scene, waits: Waits) -> list[Finding]:
 
 def _all_calls(scene: Scene, waits: Waits) -> dict[int, Called]:
     """Every rank's call; nothing if one rank is elsewhere, unseen, in point-to-point, or told by probe or recorder."""
-    everybody = scene.live & ~scene.stopped & waits.blocked
+    everybody = scene.live & ~scene.frozen & waits.blocked
     told = scene.progress_read | (scene.phase != UNKNOWN)
-    if not everybody.all() or told.any() or not 1 < scene.world == len(scene.ranks) <= MOST_RANKS:
+    if not everybody.all() or told.any() or not 1 < scene.world == len(scene.members) <= MOST_RANKS:
         return {}
     if any(wait.targets or wait.blind for wait in waits.all) or not scene.steady.all():
         return {}
     ops = scene.snapshot.comms.ops
     row_of = {int(rank): row for row, rank in enumerate(ops.member)}
     calls = {}
-    for rank in map(int, scene.ranks):
+    for rank in map(int, scene.members):
         doing, row = scene.rank_process(rank).doing, row_of.get(rank)
         if doing.kind is Kind.BACKWARD:
             calls[rank] = Called(scene.framework.words.backward_call, UNKNOWN, True, user_line(scene, rank))

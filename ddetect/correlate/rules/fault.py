@@ -265,7 +265,7 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     first = max(gone.age_s for gone in deaths)
     left = [gone.rank for gone in scene.gone_ranks.values() if gone.how is Departure.EXITED]
     left = [rank for rank in left if scene.gone_ranks[rank].age_s >= first - SEEN_LATE_S]
-    on_the_way = scene.ranks[np.isin(scene.phase, (Phase.LEAVING, Phase.EXITING)) & scene.live]
+    on_the_way = scene.members[np.isin(scene.phase, (Phase.LEAVING, Phase.EXITING)) & scene.live]
     leaving = [
         int(rank) for rank in on_the_way if int(rank) not in words
     ]  # who raised does not leave in peace

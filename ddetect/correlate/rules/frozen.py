@@ -16,12 +16,12 @@ from ddetect.model.deeds import Deed
 
 def process_stopped(scene: Scene, waits: Waits) -> list[Finding]:
     """Name the stopped rank processes."""
-    ranks = [int(rank) for rank in scene.ranks[scene.stopped]]
+    ranks = [int(rank) for rank in scene.members[scene.frozen]]
     if not ranks:
         return []
     reasons = [explain(scene, rank) for rank in ranks]
     # All of them at once is somebody's decision (a batch system, ctrl-Z): only time tells whether it was forgotten.
-    everybody = len(ranks) > 1 and not (scene.live & ~scene.stopped).any()
+    everybody = len(ranks) > 1 and not (scene.live & ~scene.frozen).any()
     proof = Proof.TIME if everybody else Proof.STRUCTURAL
     return [
         Finding(

@@ -93,7 +93,7 @@ def _untold(scene: Scene, wait: Wait, calls: list[Callers]) -> int:
     told = {rank for call in calls for rank in call.ranks.tolist()}
     members = set(standing.members.tolist())
     if not standing.sure_members:
-        members |= {int(rank) for rank in scene.ranks[~scene.progress_read & (scene.in_world)]}
+        members |= {int(rank) for rank in scene.members[~scene.progress_read & (scene.in_world)]}
     return len(members - told)
 
 

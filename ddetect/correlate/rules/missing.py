@@ -13,7 +13,7 @@ from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain, sight_lin
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
-from ddetect.model import Cause, Departure, Proof, Status
+from ddetect.model import Cause, Proof, Status
 from ddetect.model.claims import Each
 from ddetect.model.deeds import Act, Deed
 
@@ -23,7 +23,7 @@ def never_entered(scene: Scene, waits: Waits) -> list[Finding]:
     by_cause: dict[Cause | None, list[tuple[int, Reason]]] = {}
     for rank in waits.roots(scene)[:MOST_EXPLAINED]:
         gone = scene.gone_ranks.get(rank)
-        if gone is not None and gone.how is not Departure.EXITED:
+        if gone is not None and gone.is_death:
             continue  # that is a first fault
         reason = _reason(scene, rank, waits.waiting_for([rank]))
         by_cause.setdefault(reason.cause, []).append((rank, reason))

@@ -11,7 +11,7 @@ import pytest
 from ddetect_probe.page import start_ticks
 
 from ddetect.agent.deaths import Deaths
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.model import Role
 
 
@@ -24,7 +24,7 @@ def test_end_of_a_process_is_known_at_once_with_what_ended_it(ends, status):
         [sys.executable, "-c", f"import os, sys; sys.stdin.read(); {ends}"], stdin=subprocess.PIPE
     )
     assert process.stdin is not None
-    member = Member(process.pid, start_ticks(process.pid), Role.RANK, 0)
+    member = JobProcess(process.pid, start_ticks(process.pid), Role.RANK, 0)
 
     async def watch() -> Deaths:
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
@@ -49,7 +49,7 @@ def test_watching_a_process_that_is_gone_tells_nothing():
     """A pid that was given to another process is not taken for ours."""
     deaths = Deaths(lambda *_: None, lambda _: None, lambda: None)
 
-    deaths.watch([Member(os.getpid(), 1, Role.RANK, 0), Member(2**22 + 1, 5, Role.RANK, 1)])
+    deaths.watch([JobProcess(os.getpid(), 1, Role.RANK, 0), JobProcess(2**22 + 1, 5, Role.RANK, 1)])
     deaths.close()
 
     assert deaths.seen == {}

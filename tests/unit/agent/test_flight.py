@@ -17,7 +17,7 @@ import pytest
 
 from ddetect.agent import flight
 from ddetect.agent.flight import FlightReader
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.host.proc import read_stat
 from ddetect.model import Role
 from tests.unit.agent.processes import make_run_dir
@@ -94,13 +94,15 @@ def run_dir(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def member() -> Member:
+def member() -> JobProcess:
     stat = read_stat(os.getpid())
     assert stat is not None
-    return Member(os.getpid(), stat.start_ticks, Role.RANK, 2)
+    return JobProcess(os.getpid(), stat.start_ticks, Role.RANK, 2)
 
 
-def test_every_recorder_the_server_offers_is_asked_and_no_other_handler(run_dir: str, member: Member) -> None:
+def test_every_recorder_the_server_offers_is_asked_and_no_other_handler(
+    run_dir: str, member: JobProcess
+) -> None:
     """gloo's and NCCL's recorders are two; handlers that need the GIL are never touched."""
     answers = {"fr_trace_json": GLOO, "dump_nccl_trace_json": NCCL}
     with recorder(run_dir, member.pid, answers, _open()) as asked:
@@ -114,7 +116,7 @@ def test_every_recorder_the_server_offers_is_asked_and_no_other_handler(run_dir:
     )
 
 
-def test_rank_without_a_socket_has_no_recorder_yet(run_dir: str, member: Member) -> None:
+def test_rank_without_a_socket_has_no_recorder_yet(run_dir: str, member: JobProcess) -> None:
     """Before torch is up there is nothing to ask and nothing to report."""
     told = FlightReader(run_dir).read(member)
 
@@ -122,7 +124,7 @@ def test_rank_without_a_socket_has_no_recorder_yet(run_dir: str, member: Member)
 
 
 def test_rank_that_does_not_answer_is_left_alone(
-    run_dir: str, member: Member, monkeypatch: pytest.MonkeyPatch
+    run_dir: str, member: JobProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each unanswered request may hold a thread of the rank's server: it is not asked again at once."""
     monkeypatch.setattr(flight, "TIMEOUT_S", 1.0)  # long enough for the list of handlers
@@ -139,7 +141,7 @@ def test_rank_that_does_not_answer_is_left_alone(
 
 
 def test_one_request_is_in_flight_per_rank(
-    run_dir: str, member: Member, monkeypatch: pytest.MonkeyPatch
+    run_dir: str, member: JobProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a rank has not answered, nobody asks it a second time."""
     monkeypatch.setattr(flight, "TIMEOUT_S", 60.0)
@@ -160,7 +162,7 @@ def test_one_request_is_in_flight_per_rank(
 
 
 def test_who_comes_while_another_asks_waits_for_a_turn(
-    run_dir: str, member: Member, monkeypatch: pytest.MonkeyPatch
+    run_dir: str, member: JobProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The slow poll and evidence meet: both are answered, one after the other."""
     for name in ("TIMEOUT_S", "_TURN_S"):
@@ -181,7 +183,7 @@ def test_who_comes_while_another_asks_waits_for_a_turn(
 
 
 def test_who_waited_for_a_turn_leaves_a_silent_rank_alone(
-    run_dir: str, member: Member, monkeypatch: pytest.MonkeyPatch
+    run_dir: str, member: JobProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one before got no answer: a second question would only hold a second thread of the server."""
     monkeypatch.setattr(flight, "TIMEOUT_S", 1.0)
@@ -204,7 +206,7 @@ def test_dead_rank_is_not_asked_though_its_socket_answers(run_dir: str) -> None:
         stat = read_stat(child.pid)
         assert stat is not None
     with recorder(run_dir, child.pid, {"fr_trace_json": GLOO}, _open()) as asked:
-        told = FlightReader(run_dir).read(Member(child.pid, stat.start_ticks, Role.RANK, 0))
+        told = FlightReader(run_dir).read(JobProcess(child.pid, stat.start_ticks, Role.RANK, 0))
 
     assert (told.reason, asked) == ("its process is gone", [])
 
@@ -217,25 +219,25 @@ def test_stopped_rank_is_not_asked(run_dir: str) -> None:
         stat = read_stat(child.pid)
         assert stat is not None
         with recorder(run_dir, child.pid, {"fr_trace_json": GLOO}, _open()) as asked:
-            told = FlightReader(run_dir).read(Member(child.pid, stat.start_ticks, Role.RANK, 0))
+            told = FlightReader(run_dir).read(JobProcess(child.pid, stat.start_ticks, Role.RANK, 0))
 
     assert ("stopped" in told.reason, asked) == (True, [])
 
 
 @pytest.mark.parametrize("answer", ["not json", "{}", '{"version": "2.10", "entries": [{}]}'])
-def test_answer_that_is_no_dump_is_a_reason(run_dir: str, member: Member, answer: str) -> None:
+def test_answer_that_is_no_dump_is_a_reason(run_dir: str, member: JobProcess, answer: str) -> None:
     """A torch of another version may say something else: told, not raised."""
     with recorder(run_dir, member.pid, {"fr_trace_json": answer}, _open()):
         assert "unreadable" in FlightReader(run_dir).read(member).reason
 
 
-def test_answer_that_is_no_mapping_is_a_reason(run_dir: str, member: Member) -> None:
+def test_answer_that_is_no_mapping_is_a_reason(run_dir: str, member: JobProcess) -> None:
     """A list where a dump should be is refused like any other nonsense."""
     with recorder(run_dir, member.pid, {"fr_trace_json": "[1]"}, _open()):
         assert "unreadable" in FlightReader(run_dir).read(member).reason
 
 
-def test_torch_without_a_recorder_handler_is_a_reason(run_dir: str, member: Member) -> None:
+def test_torch_without_a_recorder_handler_is_a_reason(run_dir: str, member: JobProcess) -> None:
     """An older torch offers other handlers: what is missing is said."""
     with recorder(run_dir, member.pid, {"ping": "ok"}, _open()):
         assert "no Flight Recorder handler" in FlightReader(run_dir).read(member).reason

@@ -23,7 +23,7 @@ from ddetect.model import UNKNOWN, Departure, Frame, Gone, P2PKind, Phase, Raise
 from ddetect.stacks.calls import DistCall
 from ddetect.stacks.dump import Dump
 from ddetect.stacks.lanes import OfLane
-from ddetect.stacks.parse import Seen
+from ddetect.stacks.parse import SeenThread
 from tests.unit.agent.processes import finish, make_run_dir, rank_like
 from tests.unit.stacks.targets import running, until
 
@@ -185,9 +185,9 @@ def test_call_of_a_training_thread_is_found_when_the_main_thread_is_in_none() ->
     main, other = DistCall("barrier"), DistCall("all_reduce")
     thread = Thread("t", False, False, False, ())
 
-    assert call_in(Dump((Seen(7, thread), Seen(9, thread, other)))) == other
-    assert call_in(Dump((Seen(7, thread, main), Seen(9, thread, other)))) == main
-    assert call_in(Dump((Seen(7, thread),))) is None
+    assert call_in(Dump((SeenThread(7, thread), SeenThread(9, thread, other)))) == other
+    assert call_in(Dump((SeenThread(7, thread, main), SeenThread(9, thread, other)))) == main
+    assert call_in(Dump((SeenThread(7, thread),))) is None
 
 
 def test_rank_that_raised_leaves_its_last_words(run_dir: str) -> None:

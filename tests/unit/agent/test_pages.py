@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import raised_in
 from ddetect.agent.sample import _role
 from ddetect.model import Frame, Role, Sighting, Thread
+from ddetect.model.comms import PAGE_ROWS
 from ddetect.model.homes import CodeHomes
 
 SITE = "/venv/lib/python3.11/site-packages"
@@ -35,7 +36,7 @@ class Told:
 def raised_at(guess: list[Any], homes: CodeHomes = CodeHomes(), **more: Any) -> Frame | None:  # noqa: B008
     function, file, line = guess
     told = {"type": "OSError", "message": "x", "function": function, "file": file, "line": line, **more}
-    found = raised_in(Member(1, 1, Role.RANK, 0, page=Told(told)), homes)  # type: ignore[arg-type]
+    found = raised_in(JobProcess(1, 1, Role.RANK, 0, page=Told(told)), homes)  # type: ignore[arg-type]
     assert found is not None
     return found.where
 
@@ -72,4 +73,9 @@ def test_child_in_the_loop_of_a_loader_is_its_worker(file: str, role: Role):
     """Torch's loader and torchdata's."""
     thread = Thread("MainThread", True, False, False, (Frame("_worker_loop", f"{SITE}/{file}", 1),))
 
-    assert _role(Member(2, 1, Role.CHILD, 0), Sighting("S", (thread,))) is role
+    assert _role(JobProcess(2, 1, Role.CHILD, 0), Sighting("S", (thread,))) is role
+
+
+def test_page_has_as_many_rows_as_the_judge_believes():
+    """The probe stands alone, so the number stands twice: here both are held together."""
+    assert page.P2P_ROWS == PAGE_ROWS

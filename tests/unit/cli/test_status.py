@@ -58,7 +58,7 @@ def test_only_job_is_asked_without_options(base, capsys):
         assert status.run(options()) == 0
 
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "Job night-run: moving, 4 ranks, step 1412, 19.8 steps/s."
+    assert printed[0] == "RunningJob night-run: moving, 4 ranks, step 1412, 19.8 steps/s."
     assert printed[2].startswith("RANKS")
     assert printed[3].startswith("0-3    1412")
 
@@ -70,7 +70,7 @@ def test_suspected_job_shows_summary_and_evidence_and_exits_3(base, capsys):
         assert status.run(options("--coordinator", target)) == 3
 
     printed = capsys.readouterr().out
-    assert "Job night-run: suspected, 4 ranks, step 1412, no progress for 12 s." in printed
+    assert "RunningJob night-run: suspected, 4 ranks, step 1412, no progress for 12 s." in printed
     assert "rank 2 waits for its DataLoader\nEvidence: out/incident-001\n" in printed
 
 

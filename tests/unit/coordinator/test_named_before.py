@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ddetect.coordinator.events import Ending
-from ddetect.coordinator.state import Job
+from ddetect.coordinator.state import JobState
 from ddetect.correlate.judge import judge
 from ddetect.messages import NodeGone
 from ddetect.model import Cause, Departure, Gone, Raised, Role, Sample, Settings, Sighting, Stage
@@ -26,7 +26,7 @@ class Judged(Story):
     def __init__(self) -> None:
         self.looks: dict[int, Sighting] = {0: in_call("all_reduce"), 1: DOINGS["asleep"].look}
         super().__init__()
-        self.job = Job("job", Settings(), judge=judge)
+        self.job = JobState("job", Settings(), judge=judge)
         self.roster()
 
     def sample(self) -> Sample:

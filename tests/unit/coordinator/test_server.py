@@ -21,7 +21,7 @@ from ddetect.coordinator.act import OnHang
 from ddetect.coordinator.events import Record
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.server import Coordinator, Options, check_listen
-from ddetect.coordinator.state import Job
+from ddetect.coordinator.state import JobState
 from ddetect.errors import HostError, NetworkError, UsageError
 from ddetect.messages import Hello, NodeBeat, NodeRoster
 from ddetect.model import Beats, Incident, Roster, Settings, Snapshot
@@ -41,7 +41,7 @@ def run_dir() -> Iterator[Path]:
 
 @asynccontextmanager
 async def serving(run_dir: Path, listen: str = "", token: str | None = None):
-    job = Job("night-run", Settings(), judge=lambda snapshot: STOPPED)
+    job = JobState("night-run", Settings(), judge=lambda snapshot: STOPPED)
     options = Options(run_dir, listen or f"unix:{run_dir}/c.sock", token, OnHang())
     coordinator = Coordinator(job, Incidents(run_dir / "out"), options)
     (run_dir / "members.lock").touch()

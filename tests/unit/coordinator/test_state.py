@@ -8,7 +8,7 @@ import pytest
 
 from ddetect.coordinator.events import Ask, Ending, Heard, Lost, Record, Tick
 from ddetect.coordinator.patience import Patience
-from ddetect.coordinator.state import Job
+from ddetect.coordinator.state import JobState
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
     Beats,
@@ -43,7 +43,7 @@ class Story:
 
     def __init__(self, verdict: Verdict = LOADING, **settings: float) -> None:
         self.verdict = verdict
-        self.job = Job("job", Settings(**settings), judge=lambda snapshot: self.verdict)
+        self.job = JobState("job", Settings(**settings), judge=lambda snapshot: self.verdict)
         self.now = 100.0
         self.records: list[Record] = []
         self.asked = 0

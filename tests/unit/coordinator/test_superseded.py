@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 
 from ddetect.coordinator.events import Ask, Heard, Lost, Record, Tick
-from ddetect.coordinator.state import Job
+from ddetect.coordinator.state import JobState
 from ddetect.correlate.judge import judge
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import every_node_is_heard
@@ -38,7 +38,7 @@ class Restart:
     """Nodes with one process per rank, judged by the real judge; those asked answer in reverse order of asking."""
 
     def __init__(self) -> None:
-        self.job = Job("job", Settings(startup_s=3.0), judge=judge)
+        self.job = JobState("job", Settings(startup_s=3.0), judge=judge)
         self.now = 100.0
         self.rosters: dict[str, Roster] = {}
         self.versions: dict[str, int] = {}

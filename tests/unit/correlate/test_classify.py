@@ -98,7 +98,7 @@ def test_loader_worker_idle_and_busy_are_told_apart():
 @pytest.mark.parametrize(
     ("values", "posture"),
     [
-        ({"state": "T"}, Posture.STOPPED),
+        ({"state": "T"}, Posture.FROZEN),
         ({"state": "D"}, Posture.DISK),
         ({"state": "R"}, Posture.BUSY),
         ({"wchan": "hrtimer_nanosleep"}, Posture.ASLEEP),

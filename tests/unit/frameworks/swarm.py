@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.agent.sources import Reading
 from ddetect.frameworks.framework import Framework, Needs, Operation, Words
 from ddetect.frameworks.general import GENERAL_PATTERNS
@@ -46,7 +46,7 @@ class SwarmSource:
     def __init__(self, calls: dict[int, tuple[str, Group]], silent: frozenset[int] = frozenset()) -> None:
         self._calls, self._silent = calls, silent
 
-    def read(self, process: Member) -> Reading:
+    def read(self, process: JobProcess) -> Reading:
         """One process: its open call, and how far it has come in its groups."""
         rank = process.rank
         if rank in self._silent:

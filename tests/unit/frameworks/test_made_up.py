@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ddetect.agent.members import Member
+from ddetect.agent.members import JobProcess
 from ddetect.correlate.judge import judge
 from ddetect.frameworks import FRAMEWORKS
 from ddetect.frameworks.framework import Framework, Operation
@@ -23,7 +23,7 @@ def in_call(op: str) -> Row:
 def stuck_swarm() -> Snapshot:
     """Bee 0 pulls a shard that 1 or 2 could give; 1 meets 3, which is stuck in its loader; 2 minds its own business."""
     source = SwarmSource({0: ("pull", HOLDERS), 1: ("meet", NEIGHBOURS)})
-    told = [source.read(Member(4000 + 10 * rank, 1, Role.RANK, rank)).comms for rank in range(4)]
+    told = [source.read(JobProcess(4000 + 10 * rank, 1, Role.RANK, rank)).comms for rank in range(4)]
     builder = build(4)
     builder.rows = {0: in_call("pull"), 1: in_call("meet")}
     builder.does(2, "asleep")

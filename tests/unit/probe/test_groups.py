@@ -113,7 +113,7 @@ def test_call_is_numbered_without_the_sends_that_gloo_counts_too(world: Any) -> 
 
     call_hooks.enter_of(call_hooks.BROADCAST, True, False)(None, None, None, 1)
 
-    assert world.page.calls() == [page.Call("broadcast", 0, 1, 6, "")]
+    assert world.page.calls() == [page.CallRow("broadcast", 0, 1, 6, "")]
 
 
 def test_two_backends_in_one_group_are_two_groups(world: Any) -> None:
@@ -170,7 +170,7 @@ def test_wait_marks_its_row_and_frees_it_when_it_raises(world: Any) -> None:
         seen.extend(op.waiting for op in world.page.open_ops())
         raise RuntimeError("peer is gone")
 
-    Work.wait = p2p_hooks.Wait(Work, plain_wait)  # type: ignore[attr-defined]
+    Work.wait = p2p_hooks.WaitHook(Work, plain_wait)  # type: ignore[attr-defined]
     work: Any = Work()
     token = p2p_hooks.enter_recv(None, 0, None)
     p2p_hooks.opened(token, work)

@@ -313,7 +313,7 @@ def test_ident_that_is_used_again_gets_the_new_threads_number(seen: page.Page, a
 
 def test_thread_with_the_ident_of_a_dead_one_is_another_thread(seen: page.Page, actor: Actor) -> None:
     """What is remembered of the dead one, its number above all, is not the new one's."""
-    dead = lane.others[actor.ident] = lane.Known(1)
+    dead = lane.others[actor.ident] = lane.KnownThread(1)
     dead.stepped, dead.phase = True, page.DATA
 
     token = actor(lane.enter_phase, page.COLLECTIVE)

@@ -24,7 +24,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     (lane,) = seen.lanes()
     assert (lane.lane, lane.phase, lane.steps, lane.step_ns) == (0, page.DATA, 7, 70)
     assert seen.open_ops() == [page.OpenOp(page.SEND, 3, 0, 1, 55, True)]
-    assert seen.calls() == [page.Call("broadcast", 0, 12, 2, "")]
+    assert seen.calls() == [page.CallRow("broadcast", 0, 12, 2, "")]
     assert seen.groups() == [page.GroupText(0, "0", "default_pg", "gloo", "0-3")]
 
 

@@ -15,9 +15,9 @@ from ddetect.host.proc import read_stat, read_tasks
 from ddetect.host.ptrace import why_not
 from ddetect.stacks import dump as module
 from ddetect.stacks.dump import Dump, read_stacks
-from ddetect.stacks.failure import DumpFailed, Kind, explain
+from ddetect.stacks.failure import DumpFailed, FailureKind, explain
 from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
-from ddetect.stacks.parse import Seen
+from ddetect.stacks.parse import SeenThread
 from ddetect.stacks.pyspy import read_pyspy
 from ddetect.stacks.pystack import read_pystack
 from tests.unit.stacks.targets import fall_asleep, running, until
@@ -168,18 +168,21 @@ def test_process_without_the_handler_is_not_signalled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("printed", "kind"),
     [
-        ("Error: Failed to get process executable name.\nReason: No such file (os error 2)", Kind.GONE),
+        (
+            "Error: Failed to get process executable name.\nReason: No such file (os error 2)",
+            FailureKind.GONE,
+        ),
         (
             "Error: Failed to get process executable name.\nReason: Permission denied (os error 13)",
-            Kind.DENIED,
+            FailureKind.DENIED,
         ),
-        ("Error: Failed to suspend process\nReason: unexpected waitpid result", Kind.BUSY),
-        ("Error: Failed to find python version from target process", Kind.NOT_PYTHON),
-        ("Error: something new", Kind.BROKEN),
-        ("", Kind.BROKEN),
+        ("Error: Failed to suspend process\nReason: unexpected waitpid result", FailureKind.BUSY),
+        ("Error: Failed to find python version from target process", FailureKind.NOT_PYTHON),
+        ("Error: something new", FailureKind.BROKEN),
+        ("", FailureKind.BROKEN),
     ],
 )
-def test_failures_with_the_same_first_line_are_told_apart(printed: str, kind: Kind) -> None:
+def test_failures_with_the_same_first_line_are_told_apart(printed: str, kind: FailureKind) -> None:
     """Only the error number separates a dead pid from a missing permission."""
     assert explain("py-spy", 1, printed).kind is kind
 
@@ -220,7 +223,7 @@ def test_python_stack_is_kept_when_symbols_take_too_long(monkeypatch) -> None:
 
     def slow_with_symbols(pid: int, *, native: bool = False, **how: Any) -> Any:
         if native:
-            raise DumpFailed(Kind.BUSY, "py-spy took more than 3.0 s")
+            raise DumpFailed(FailureKind.BUSY, "py-spy took more than 3.0 s")
         return read_pyspy(pid, **how)
 
     monkeypatch.setattr(module, "read_pyspy", slow_with_symbols)
@@ -236,7 +239,7 @@ def test_process_in_uninterruptible_sleep_is_dumped_and_never_paused(monkeypatch
     """A blocking dump hangs on a process in D (here: vfork until its child execs): only the other mode is tried."""
     modes: list[bool] = []
 
-    def noting(pid: int, *, blocking: bool, timeout_s: float) -> tuple[Seen, ...]:
+    def noting(pid: int, *, blocking: bool, timeout_s: float) -> tuple[SeenThread, ...]:
         modes.append(blocking)
         return read_pyspy(pid, blocking=blocking, timeout_s=timeout_s)
 

@@ -1,9 +1,9 @@
 """Process groups: a number, a name and members for each, written to the page whenever they change.
 
-Enters: torch's own table (`distributed_c10d._world`). Leaves: `Known`, by which the call hooks find a group's number,
-and the "groups" text. Asked after init and destroy, when a call meets a group nobody knows, and by the tick: so groups
-made inside torch (meshes, split_group) are seen too. Never here: a strong reference to a group; when it dies is the
-job's business.
+Enters: torch's own table (`distributed_c10d._world`). Leaves: `KnownGroup`, by which the call hooks find a group's
+number, and the "groups" text. Asked after init and destroy, when a call meets a group nobody knows, and by the tick: so
+groups made inside torch (meshes, split_group) are seen too. Never here: a strong reference to a group; when it dies is
+the job's business.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ddetect_probe import page, state
 Row = Tuple[int, str, str, str, str]
 
 
-class Known:
+class KnownGroup:
     """A process group as the hooks need it."""
 
     __slots__ = ("by_device", "counts_p2p", "members", "number", "p2p", "ref")
@@ -37,14 +37,14 @@ class Known:
         self.p2p = 0
 
 
-known: Dict[int, Known] = {}
-default: Optional[Known] = None
+known: Dict[int, KnownGroup] = {}
+default: Optional[KnownGroup] = None
 _numbers: Dict[Tuple[str, str, str], int] = {}
 _looked_at: Tuple[int, int, int] = (0, 0, 0)
 _lock = threading.Lock()
 
 
-def find(group: Any) -> Optional[Known]:
+def find(group: Any) -> Optional[KnownGroup]:
     """The group of a call (None is the default one), or None for a group this rank is not in."""
     if group is None:
         if default is None or default.ref() is None:
@@ -76,7 +76,7 @@ def refresh() -> None:
         world = c10d._world
         looked_at = _state_of(c10d)
         rows: List[Row] = []
-        fresh: Dict[int, Known] = {}
+        fresh: Dict[int, KnownGroup] = {}
         for group, name in list(world.pg_names.items()):
             places = world.pg_group_ranks.get(group, {})
             members = tuple(sorted(places, key=places.__getitem__))
@@ -107,7 +107,7 @@ def _state_of(c10d: Any) -> Tuple[int, int, int]:
     return len(world.pg_names), getattr(world, "group_count", 0), id(getattr(world, "default_pg", None))
 
 
-def _describe(c10d: Any, group: Any, name: str, members: Tuple[int, ...], rows: List[Row]) -> Known:
+def _describe(c10d: Any, group: Any, name: str, members: Tuple[int, ...], rows: List[Row]) -> KnownGroup:
     desc = str(getattr(group, "group_desc", "") or "")
     ranks = format_ranks(members)
     backends = parse_backends(str(c10d._world.pg_backend_config.get(group, "")))
@@ -119,7 +119,7 @@ def _describe(c10d: Any, group: Any, name: str, members: Tuple[int, ...], rows: 
         numbers[backend] = number
         rows.append((number, name, desc, backend, ranks))
     first = next(iter(numbers))
-    entry = Known(weakref.ref(group), numbers[first], members)
+    entry = KnownGroup(weakref.ref(group), numbers[first], members)
     entry.counts_p2p = first == "gloo"
     if len(numbers) > 1:
         entry.by_device = {device: (numbers[b], b == "gloo") for device, b in backends.items()}

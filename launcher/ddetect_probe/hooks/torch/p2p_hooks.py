@@ -39,7 +39,7 @@ WAITING = 6  # offset of the field in its row
 Token = List[Any]  # row or -1 (also once a Work has it), the lane's token, the group
 
 _rows_of: Dict[int, Tuple[int, Any]] = {}  # id of a Work -> its row and the weak reference that frees it
-_wait: Optional[Wait] = None
+_wait: Optional[WaitHook] = None
 
 
 def install() -> None:
@@ -60,7 +60,7 @@ def install() -> None:
     if not splice(c10d.monitored_barrier, enter_monitored_barrier, leave_p2p, ("group",)):
         state.broken("monitored_barrier")
     work = c10d.Work
-    _wait = work.wait = Wait(work, work.wait)
+    _wait = work.wait = WaitHook(work, work.wait)
 
 
 def stand_aside_while_compiling() -> None:
@@ -113,7 +113,7 @@ def _enter(kind: int, group: Any, tag: Any, peer: Any, group_peer: Any) -> Token
     return _open_row(kind, found, peer, tag if type(tag) is int else 0, P2P)
 
 
-def _open_row(kind: int, found: groups.Known, peer: int, tag: int, phase: int) -> Token:
+def _open_row(kind: int, found: groups.KnownGroup, peer: int, tag: int, phase: int) -> Token:
     slots = state.slots
     now = monotonic_ns()
     mirror.p2p = count = mirror.p2p + 1
@@ -187,7 +187,7 @@ def forget_rows() -> None:
     _rows_of.clear()
 
 
-class Wait:
+class WaitHook:
     """What stands in for `Work.wait`. Reading it begins a wait."""
 
     def __init__(self, owner: type, original: Any) -> None:
@@ -224,7 +224,7 @@ class Wait:
             setattr(self._owner, "wait", self)  # noqa: B010
 
 
-class Waiting(functools.partial):  # type: ignore[type-arg]
+class WaitingCall(functools.partial):  # type: ignore[type-arg]
     """`work.wait` for the length of one call."""
 
     __slots__ = ("begun",)
@@ -248,9 +248,9 @@ class Waiting(functools.partial):  # type: ignore[type-arg]
             state.broken("Work.wait")
 
 
-def _begin(original: Any, work: Any, found: Optional[Tuple[int, Any]]) -> Waiting:
+def _begin(original: Any, work: Any, found: Optional[Tuple[int, Any]]) -> WaitingCall:
     """Note that the host is about to wait for this work."""
-    waiting = Waiting(original, work)
+    waiting = WaitingCall(original, work)
     row, phase = -1, COLLECTIVE
     if found is not None:
         row, phase = found[0], P2P
