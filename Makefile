@@ -22,7 +22,8 @@ test-fast: $(STAMP) ## no live jobs
 	$(BIN)/python -m pytest tests -m "not live" --numprocesses 2
 
 scenarios: $(STAMP) ## every live scenario, not only one per cause (about an hour)
-	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_scenarios.py tests/live/test_healthy.py
+	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_scenarios.py tests/live/test_healthy.py \
+		tests/live/test_threads.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

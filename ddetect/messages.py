@@ -28,6 +28,7 @@ class NodeRoster:
     world_size: int
     restart: int
     roster: Roster
+    framework: str = ""  # what its ranks train with, as their probes say; empty when nobody does
 
 
 @dataclass(frozen=True, slots=True)

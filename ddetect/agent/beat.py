@@ -93,7 +93,7 @@ class BeatMaker:
         self._census = census
         self._recorder = recorder
         self._tell = tell
-        self._rows: tuple[tuple[int, ...], ...] | None = None
+        self._told: tuple[tuple[tuple[int, ...], ...], str] | None = None
         self._version = 0
 
     def make(self, now_ns: int) -> tuple[NodeRoster, bool, NodeBeat]:
@@ -102,7 +102,7 @@ class BeatMaker:
         rows = tuple(
             (
                 member.rank,
-                lane,
+                lane.lane,
                 member.pid,
                 member.start_ticks,
                 member.restart,
@@ -110,21 +110,23 @@ class BeatMaker:
                 UNKNOWN if member.local_world is None else member.local_world,
             )
             for member, page in told
-            for lane in range(len(page.lanes))
+            for lane in page.lanes
         )
-        changed = rows != self._rows
+        names = [page.framework for _, page in told if page.framework]
+        framework = max(names, key=names.count, default="")
+        changed = (rows, framework) != self._told
         if changed:
-            self._rows = rows
+            self._told = (rows, framework)
             self._version += 1
         quiet = [
             (member, _moved_ns(page, now_ns))
             for member, page in told
-            if page.joined and not page.steps and not member.gone
+            if page.joined and not any(lane.steps for lane in page.lanes) and not member.gone
         ]
         self._recorder.poll(quiet, now_ns)
-        return self._roster(rows), changed, NodeBeat(self._version, self._beats(told, now_ns))
+        return self._roster(rows, framework), changed, NodeBeat(self._version, self._beats(told, now_ns))
 
-    def _roster(self, rows: tuple[tuple[int, ...], ...]) -> NodeRoster:
+    def _roster(self, rows: tuple[tuple[int, ...], ...], framework: str) -> NodeRoster:
         columns = list(zip(*rows, strict=True)) if rows else [()] * 7
         roster = Roster(
             rank=columns[0],  # type: ignore[arg-type]  # freeze() makes arrays of tuples
@@ -136,23 +138,23 @@ class BeatMaker:
             local_world=columns[6],  # type: ignore[arg-type]
         )
         world = max(columns[5], default=UNKNOWN)
-        return NodeRoster(self._version, world, max(columns[4], default=0), roster)
+        return NodeRoster(self._version, world, max(columns[4], default=0), roster, framework)
 
     def _beats(self, told: list[tuple[Member, Told]], now_ns: int) -> Beats:
         io_bytes = self._io_by_rank()
         columns: defaultdict[str, list[float]] = defaultdict(list)
         for member, page in told:
-            moved = min(page.activity_age_s, self._recorder.moved_age_s(member, now_ns))
-            for phase, phase_age_s in page.lanes:
+            recorded_age_s = self._recorder.moved_age_s(member, now_ns)
+            for lane in page.lanes:
                 row = {
-                    "step": page.steps,
-                    "step_age_s": page.step_age_s,
-                    "batch": page.batches,
-                    "calls": page.calls,
+                    "step": lane.steps,
+                    "step_age_s": lane.step_age_s,
+                    "batch": lane.batches,
+                    "calls": lane.calls,
                     "collectives": self._recorder.count(member),
-                    "activity_age_s": moved,
-                    "phase": phase,
-                    "phase_age_s": phase_age_s,
+                    "activity_age_s": min(lane.activity_age_s, recorded_age_s),
+                    "phase": lane.phase,
+                    "phase_age_s": lane.phase_age_s,
                     "tick_age_s": page.tick_age_s,
                     "state": 0 if member.stat is None else ord(member.stat.state),
                     "cpu_s": 0.0 if member.stat is None else member.stat.cpu_s,

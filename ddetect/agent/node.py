@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import assert_never
 
@@ -25,6 +25,7 @@ from ddetect.agent.flight import FlightReader
 from ddetect.agent.members import Member
 from ddetect.agent.pages import Told, gone_from, read_told
 from ddetect.agent.sample import Sampler
+from ddetect.agent.sources import FlightRecorderSource, PageSource, Source
 from ddetect.messages import (
     EndRanks,
     Evidence,
@@ -54,14 +55,19 @@ class Node:
         scan: Scan | None = None,
         tell: Callable[[Member, int], Told] = read_told,
         probes: bool = True,
+        sources: Sequence[Source] | None = None,
     ) -> None:
-        """`scan` finds ranks that have no page, `tell` says how a rank is; without `probes` no page is missed."""
+        """`scan` finds ranks that have no page, `tell` says how a rank is; without `probes` no page is missed.
+
+        `sources` read what a process does with others; without them, those of torch.
+        """
         self._hello = Hello(name, job)
         self.census = Census(run_dir, deaths, scan)
-        self._flight = FlightReader(run_dir)
+        flight = FlightReader(run_dir)
         self._background = ThreadPoolExecutor(1, "ddetect-poll")
-        self._beats = BeatMaker(name, self.census, Recorder(self._flight, self._background), tell)
-        self._sampler = Sampler(self.census, self._flight, probes=probes)
+        self._beats = BeatMaker(name, self.census, Recorder(flight, self._background), tell)
+        read_by = sources if sources is not None else (FlightRecorderSource(flight), PageSource())
+        self._sampler = Sampler(self.census, read_by, probes=probes)
         self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
         self._told: tuple[NodeRoster, NodeBeat] | None = None
         self._lock = threading.Lock()  # `answer` reads the census from another thread

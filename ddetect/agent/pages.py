@@ -1,7 +1,7 @@
 """What a page says, in the model's words.
 
-Enters: a member with its page. Leaves: beat values, groups, rooted calls, open point-to-point operations,
-last words. Ages are differences of CLOCK_MONOTONIC, which page and agent share.
+Enters: a member with its page. Leaves: beat values and threads of its lanes, groups, rooted calls, last words, and what
+it says that it does not see. Ages are differences of CLOCK_MONOTONIC, which page and agent share.
 Never here: writing to a page.
 """
 
@@ -9,39 +9,53 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddetect_probe import page as layout
 
 from ddetect.agent.census import Departed
 from ddetect.agent.members import Member
+from ddetect.correlate.where import whose_of
 from ddetect.evidence.flight_recorder import RootedCall
+from ddetect.frameworks import named_packages
 from ddetect.model import UNSEEN_ERROR, Departure, Frame, Gone, Group, Phase, Raised, Role
+from ddetect.model.homes import CodeHomes
 from ddetect.rankset import parse_ranks
+from ddetect.stacks.lanes import OfLane
 
-_COUNTED = (
-    layout.S_STEP_NS,
-    layout.S_BATCH_NS,
-    layout.S_CALL_NS,
-    layout.S_P2P_NS,
-    layout.S_PG_NS,
-    layout.S_CREATED_NS,
-)
+_UNKNOWN_HOMES = CodeHomes()
 _PHASES = frozenset(int(phase) for phase in Phase)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What the page says of one lane right now: who is judged, and which thread it is (0: unknown)."""
+
+    lane: int = 0
+    phase: int = int(Phase.OTHER)
+    phase_age_s: float = math.inf
+    steps: int = 0
+    step_age_s: float = math.inf
+    batches: int = 0
+    calls: int = 0
+    activity_age_s: float = math.inf
+    ident: int = 0
+    tid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
     """What the page of a rank says right now, lane by lane; a rank without a page says nothing."""
 
-    steps: int = 0
-    step_age_s: float = math.inf
-    batches: int = 0
-    calls: int = 0
-    activity_age_s: float = math.inf
     tick_age_s: float = math.inf
     joined: bool = False
-    lanes: tuple[tuple[int, float], ...] = ((int(Phase.OTHER), math.inf),)  # phase, age
+    framework: str = ""  # the one that it trains with
+    lanes: tuple[Lane, ...] = (Lane(),)
+
+    @property
+    def activity_age_s(self) -> float:
+        """Seconds since any of its lanes moved."""
+        return min((lane.activity_age_s for lane in self.lanes), default=math.inf)
 
 
 def read_told(member: Member, now_ns: int) -> Told:
@@ -49,21 +63,57 @@ def read_told(member: Member, now_ns: int) -> Told:
     if member.page is None:
         return Told()
     header = member.page.header()
-    lanes = tuple(
-        (phase if phase in _PHASES else int(Phase.OTHER), age_s(since, now_ns))
-        for phase, since in member.page.lanes()
-    )
-    moved = max(*(header[slot] for slot in _COUNTED), *(since for _, since in member.page.lanes()), 0)
+    begun_ns = max(header[layout.S_PG_NS], header[layout.S_CREATED_NS], 0)
+    begins = Lane(phase=int(Phase.STARTING), phase_age_s=age_s(header[layout.S_CREATED_NS], now_ns))
     return Told(
-        steps=header[layout.S_STEPS],
-        step_age_s=age_s(header[layout.S_STEP_NS], now_ns),
-        batches=header[layout.S_BATCHES],
-        calls=header[layout.S_CALLS] + header[layout.S_P2P],
-        activity_age_s=age_s(moved, now_ns),
         tick_age_s=age_s(header[layout.S_TICK_NS], now_ns),
         joined=header[layout.S_PG_STATE] == layout.PG_READY,
-        lanes=lanes or ((int(Phase.STARTING), age_s(header[layout.S_CREATED_NS], now_ns)),),
+        framework=framework_of(member),
+        lanes=tuple(_lane(row, begun_ns, now_ns) for row in member.page.lanes())
+        or (replace(begins, activity_age_s=age_s(begun_ns, now_ns)),),
     )
+
+
+def _lane(row: layout.Lane, begun_ns: int, now_ns: int) -> Lane:
+    moved_ns = max(row.since_ns, row.step_ns, row.batch_ns, row.call_ns, row.p2p_ns, begun_ns)
+    return Lane(
+        lane=row.lane,
+        phase=row.phase if row.phase in _PHASES else int(Phase.OTHER),
+        phase_age_s=age_s(row.since_ns, now_ns),
+        steps=row.steps,
+        step_age_s=age_s(row.step_ns, now_ns),
+        batches=row.batches,
+        calls=row.calls + row.p2p,
+        activity_age_s=age_s(moved_ns, now_ns),
+        ident=row.ident,
+        tid=row.tid,
+    )
+
+
+def framework_of(member: Member) -> str:
+    """The framework that a process trains with, as its probe says; empty when nobody does."""
+    told = member.page.frameworks() if member.page is not None else []
+    return told[0] if told else ""
+
+
+def threads_of(member: Member) -> tuple[OfLane, ...]:
+    """Which thread each lane of a process is."""
+    rows = member.page.lanes() if member.page is not None else []
+    return tuple(OfLane(row.lane, row.ident, row.tid) for row in rows)
+
+
+def blind_spots(member: Member) -> list[str]:
+    """What the page itself says that it does not see, as reasons: a blind watcher must not look healthy."""
+    if member.page is None:
+        return []
+    header = member.page.header()
+    found = []
+    if header[layout.S_HOOKS_OFF]:
+        names = ", ".join(member.page.hooks_off()) or str(header[layout.S_HOOKS_OFF])
+        found.append(f"progress: hooks of the probe switched themselves off: {names}")
+    if header[layout.S_GROUPS_DROPPED]:
+        found.append("collectives: it is in more process groups than its page has room for")
+    return found
 
 
 def age_s(since_ns: int, now_ns: int) -> float:
@@ -112,18 +162,18 @@ def fault_signal_of(member: Member) -> int:
     return 0 if member.page is None else member.page.header()[layout.S_FAULT_SIGNAL]
 
 
-def raised_in(member: Member) -> Raised | None:
+def raised_in(member: Member, homes: CodeHomes = _UNKNOWN_HOMES) -> Raised | None:
     """The exception that nobody caught in this living process, if there was one."""
-    exception, where = _last_exception(member)
+    exception, where = _last_exception(member, homes)
     if member.page is None or not exception:
         return None
     return Raised(exception, where, fatal=member.page.header()[layout.S_EXIT] == layout.RAISED)
 
 
-def gone_from(departed: Departed, now_ns: int) -> Gone:
+def gone_from(departed: Departed, now_ns: int, homes: CodeHomes = _UNKNOWN_HOMES) -> Gone:
     """The last words of a process."""
     member, status = departed.member, departed.status
-    exception, where = _last_exception(member)
+    exception, where = _last_exception(member, homes)
     how = _how(member, exception)
     if status is not None and how is not Departure.RAISED:  # the kernel knows better than a missing word
         how = Departure.EXITED if status == 0 else Departure.VANISHED
@@ -160,15 +210,24 @@ def _how(member: Member, exception: str) -> Departure:
     return Departure.EXITED if member.role is Role.LOADER_WORKER and idle else Departure.VANISHED
 
 
-def _last_exception(member: Member) -> tuple[str, Frame | None]:
+def _last_exception(member: Member, homes: CodeHomes = _UNKNOWN_HOMES) -> tuple[str, Frame | None]:
     told = member.page.exception() if member.page is not None else None
     if not told:
         return "", None
     message = str(told.get("message", ""))
     text = f"{told.get('type', 'Exception')}: {message}" if message else str(told.get("type", "Exception"))
-    file = str(told.get("file") or "")
-    line = told.get("line")
-    where = (
-        Frame(str(told.get("function") or ""), file, line if isinstance(line, int) else 0) if file else None
-    )
-    return text, where
+    guess = _frame((told.get("function"), told.get("file"), told.get("line")))
+    frames = told.get("frames")
+    candidates = [_frame(frame) for frame in frames] if isinstance(frames, list) else []
+    known = [frame for frame in candidates if frame is not None]
+    whose = whose_of(homes, named_packages())
+    # Where every one is a framework's, the probe's own guess: the innermost tells who raised.
+    return text, whose.line([*known, *([guess] if guess is not None else [])]) or guess
+
+
+def _frame(told: object) -> Frame | None:
+    """A frame as the probe writes it: function, file, line."""
+    if not isinstance(told, list | tuple) or len(told) != 3 or not told[1]:
+        return None
+    function, file, line = told
+    return Frame(str(function or ""), str(file), line if isinstance(line, int) else 0)

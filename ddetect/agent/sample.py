@@ -12,17 +12,26 @@ import os
 import re
 import time
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ddetect.agent.census import Census
 from ddetect.agent.discover import find_children
-from ddetect.agent.flight import Flight, FlightReader
 from ddetect.agent.members import Member
-from ddetect.agent.pages import age_s, fault_signal_of, fetching_of, groups_of, raised_in, tick_age_of
+from ddetect.agent.pages import (
+    blind_spots,
+    fault_signal_of,
+    fetching_of,
+    raised_in,
+    threads_of,
+    tick_age_of,
+)
+from ddetect.agent.sources import Reading, Source
 from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.host.gpu import Gpus, busy_by_pid, has_gpu_open, read_gpus
+from ddetect.host.homes import homes_of_process, read_homes
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
 from ddetect.host.ptrace import why_not
 from ddetect.messages import Evidence, TakeEvidence
@@ -39,9 +48,12 @@ from ddetect.model import (
     Thread,
     Unread,
 )
+from ddetect.model.homes import CodeHomes, join_homes
+from ddetect.model.tables import join
 from ddetect.stacks.calls import DistCall
 from ddetect.stacks.dump import Dump, read_stacks
 from ddetect.stacks.faulthandler import FaultFile
+from ddetect.stacks.lanes import OfLane, lane_of
 
 # Enough to keep the cores busy; more would only make each dump slow enough to run into its timeout.
 AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
@@ -49,6 +61,8 @@ _PATIENCE_S, _NATIVE_PATIENCE_S = 3.0, 6.0
 DEFAULT_GROUP = Group("", "0", "default_pg")
 _ANONYMOUS = re.compile(r"^(pipe:|socket:)\[\d+\]$")
 _PID = re.compile(r"\bpid \d+\b")
+_NO_HOMES = CodeHomes()
+_WORKER_FILES = ("data/_utils/worker.py", "stateful_dataloader/worker.py")  # torch's loader, torchdata's
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +72,18 @@ class Looked:
     sighting: Sighting
     cpu_s: float
     io_bytes: int
-    call: DistCall | None = None  # of the main thread, where no page tells it
+    call: DistCall | None = None  # where no page tells it
     on_gpu: bool = False  # a rank that holds a GPU open; its loader workers only inherit that
+    homes: CodeHomes = _NO_HOMES  # where no page tells them
 
 
 class Sampler:
     """Takes evidence with its own threads: one set dumps stacks, another asks Flight Recorders."""
 
-    def __init__(self, census: Census, flight: FlightReader, *, probes: bool = True) -> None:
+    def __init__(self, census: Census, sources: Sequence[Source], *, probes: bool = True) -> None:
         self._census = census
         self._probes = probes  # False: nobody expects any, so a missing one is not worth a word
-        self._flight = flight
+        self._sources = tuple(sources)
         self._dumps = ThreadPoolExecutor(AT_ONCE, "ddetect-dump")
         self._asks = ThreadPoolExecutor(AT_ONCE, "ddetect-flight")
         self._has_gpus = True  # until NVML says otherwise
@@ -94,17 +109,27 @@ class Sampler:
         """Look at all of them. Blocks for a second or so; never raises for one process."""
         everyone = [*ranks, *helpers]
         native = frozenset(order.native_pids)
-        asked = {m.key: self._asks.submit(self._flight.read, m) for m in ranks if not m.gone}
+        living = [member for member in ranks if not member.gone]
+        asked = {(m.key, one.what): self._asks.submit(one.read, m) for m in living for one in self._sources}
         looks = {m.key: self._dumps.submit(self._look, m, m.pid in native) for m in everyone}
+        homes = self._asks.submit(read_homes, self._census.run_dir)
         gpus = self._asks.submit(read_gpus) if self._has_gpus else None
-        everything: list[Future[Any]] = [*asked.values(), *looks.values(), *([gpus] if gpus else [])]
+        everything: list[Future[Any]] = [*asked.values(), *looks.values(), homes, *([gpus] if gpus else [])]
         wait(everything, timeout=_NATIVE_PATIENCE_S if native else _PATIENCE_S)
         looked = [_result(looks[member.key]) for member in everyone]
-        flights = {key: _answer(future) for key, future in asked.items()}
+        readings = {key: _answer(future, key[1]) for key, future in asked.items()}
+        told = [readings[member.key, one.what].comms for member in living for one in self._sources]
+        told += [
+            comms_of_call(member.rank, look.call)
+            for member, look in zip(ranks, looked, strict=False)  # ranks come first among those looked at
+            if member.page is None and look.call is not None
+        ]
+        interpreters = [homes.result()] if homes.done() and not homes.exception() else []
         look = Look(
             _sample(everyone, looked, self._busy(gpus)),
-            _comms(ranks, flights, looked),
-            _unread(everyone, looked, flights, probes=self._probes),
+            join(Comms, told),
+            _unread(everyone, looked, readings, probes=self._probes),
+            join_homes([*interpreters, *(look.homes for look in looked)]),
         )
         return Evidence(order.request, look)
 
@@ -130,25 +155,47 @@ class Sampler:
             native=native,
             arguments=member.page is None and member.role is Role.RANK,
         )
-        seen = replace(see(member.pid, stat.state, tasks, dump), raised=raised_in(member))
-        call = next((one.call for one in dump.seen if one.thread.is_main), None)
+        seen = see(member.pid, stat.state, tasks, dump, threads_of(member))
         on_gpu = member.role is Role.RANK and has_gpu_open(member.pid)
-        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid), call, on_gpu)
+        seen = replace(seen, raised=raised_in(member))
+        homes = _NO_HOMES
+        if member.page is None and member.role is Role.RANK:  # no probe told where its code lives
+            files = {frame.file for thread in seen.threads for frame in thread.stack}
+            homes = homes_of_process(member.pid, files)
+        return Looked(seen, stat.cpu_s, read_io_bytes(member.pid), call_in(dump), on_gpu, homes)
 
 
-def see(pid: int, state: str, tasks: tuple[Task, ...], dump: Dump) -> Sighting:
-    """Join what the dumper saw with what the kernel says about the same threads."""
+def call_in(dump: Dump) -> DistCall | None:
+    """The call that a process is in: of its main thread, or of the first other one, for a job may train there."""
+    return next((one.call for one in dump.seen if one.call is not None), None)
+
+
+def see(
+    pid: int, state: str, tasks: tuple[Task, ...], dump: Dump, lanes: tuple[OfLane, ...] = ()
+) -> Sighting:
+    """Join what the dumper saw with what the kernel and the page say about the same threads."""
     by_tid = {task.tid: task for task in tasks}
-    threads = [
-        _with_task(one.thread, by_tid.get(one.tid or (pid if one.thread.is_main else 0))) for one in dump.seen
-    ]
+    threads: list[Thread] = []
+    for one in dump.seen:
+        tid = one.tid or (pid if one.thread.is_main else 0)
+        lane = lane_of(tid, one.ident, lanes)
+        threads.append(replace(_with_task(one.thread, by_tid.get(tid)), lane=lane))
+    # No Python to show, but the kernel still knows what the main thread sleeps in, and the lanes' threads.
+    shown = {thread.lane for thread in threads}
+    for of_lane in lanes:
+        task = by_tid.get(of_lane.tid)
+        if task is not None and task.tid != pid and of_lane.lane not in shown:
+            threads.append(_unseen(task, of_lane.lane))
     if not any(thread.is_main for thread in threads) and tasks:
-        # No Python to show, but the kernel still knows what the main thread sleeps in.
-        threads.insert(0, _with_task(Thread(tasks[0].name, True, tasks[0].state == "R", False, ()), tasks[0]))
+        threads.insert(0, replace(_unseen(tasks[0], lane_of(pid, 0, lanes)), is_main=True))
     unread = dump.unread
     if dump.denied:
         unread = why_not(pid) or unread
     return Sighting(state, tuple(threads), dump.dumper, unread)
+
+
+def _unseen(task: Task, lane: int) -> Thread:
+    return replace(_with_task(Thread(task.name, False, task.state == "R", False, ()), task), lane=lane)
 
 
 def _with_task(thread: Thread, task: Task | None) -> Thread:
@@ -168,13 +215,11 @@ def _result(future: Future[Looked]) -> Looked:
     return future.result()
 
 
-def _answer(future: Future[Flight]) -> Flight:
+def _answer(future: Future[Reading], what: str) -> Reading:
     if not future.done():
-        return Flight(reason="its Flight Recorder did not answer in time")
+        return Reading(unread=f"the source of its {what} did not answer in time")
     error = future.exception()
-    return (
-        future.result() if error is None else Flight(reason=f"asking its Flight Recorder failed: {error!r}")
-    )
+    return future.result() if error is None else Reading(unread=f"reading its {what} failed: {error!r}")
 
 
 def _sample(members: list[Member], looked: list[Looked], busy: dict[int, float]) -> Sample:
@@ -203,37 +248,14 @@ def _sample(members: list[Member], looked: list[Looked], busy: dict[int, float])
 
 def _role(member: Member, sighting: Sighting) -> Role:
     """A child without a page is a loader worker when its stack says so."""
-    main = sighting.main
-    if member.role is Role.CHILD and main is not None:
-        loop = (f for f in main.stack if f.function == "_worker_loop" and f.file.endswith("_utils/worker.py"))
-        if next(loop, None) is not None:
-            return Role.LOADER_WORKER
-    return member.role
+    stack = sighting.main.stack if member.role is Role.CHILD and sighting.main is not None else ()
+    loops = any(frame.function == "_worker_loop" and frame.file.endswith(_WORKER_FILES) for frame in stack)
+    return Role.LOADER_WORKER if loops else member.role
 
 
-def _comms(ranks: list[Member], flights: dict[tuple[int, int], Flight], looked: list[Looked]) -> Comms:
-    now_ns = time.monotonic_ns()
-    builder = CommsBuilder()
-    for member, look in zip(ranks, looked, strict=False):  # ranks come first among those looked at
-        if member.page is None and look.call is not None:
-            _add_call(builder, member.rank, look.call)
-        flight = flights.get(member.key)
-        if flight is not None and flight.digest is not None:
-            builder.add_digest(flight.digest)
-        if member.page is None or member.gone:
-            continue
-        groups = groups_of(member.page)
-        builder.add_groups(group for several in groups.values() for group in several)
-        for op in member.page.open_ops():
-            group = groups.get(op.group, (None,))[0]
-            builder.add_p2p(
-                member.rank, op.kind, op.peer, op.tag, group, op.waiting, age_s(op.since_ns, now_ns)
-            )
-    return builder.build()
-
-
-def _add_call(builder: CommsBuilder, rank: int, call: DistCall) -> None:
+def comms_of_call(rank: int, call: DistCall) -> Comms:
     """A call that only the stack shows: its group is known if it is the default one, its sequence number never is."""
+    builder = CommsBuilder()
     group = DEFAULT_GROUP if call.default_group else None
     if not call.is_p2p:
         builder.add_call(rank, group, CallSpec(call.op, root=call.peer))
@@ -242,12 +264,13 @@ def _add_call(builder: CommsBuilder, rank: int, call: DistCall) -> None:
     else:
         kind = P2PKind.RECV_ANY if call.peer == UNKNOWN else P2PKind.RECV
         builder.add_p2p(rank, kind, call.peer, call.tag, group, True, 0.0)
+    return builder.build()
 
 
 def _unread(
     members: list[Member],
     looked: list[Looked],
-    flights: dict[tuple[int, int], Flight],
+    readings: Mapping[tuple[tuple[int, int], str], Reading],
     *,
     probes: bool,
 ) -> tuple[Unread, ...]:
@@ -257,9 +280,13 @@ def _unread(
         if look.sighting.unread and member.role is not Role.CHILD and not member.gone:
             what = "stack" if member.role is Role.RANK else "a loader worker's stack"
             ranks[f"{what}: {_PID.sub('the process', look.sighting.unread)}"].add(member.rank)
-        flight = flights.get(member.key)
-        if flight is not None and flight.reason:
-            ranks[f"collectives: {flight.reason}"].add(member.rank)
         if probes and member.role is Role.RANK and member.page is None:
             ranks["progress: the probe is not loaded in its process"].add(member.rank)
+        if member.role is Role.RANK and not member.gone:
+            for reason in blind_spots(member):
+                ranks[reason].add(member.rank)
+    rank_of = {member.key: member.rank for member in members}
+    for (key, what), reading in readings.items():
+        if reading.unread:
+            ranks[f"{what}: {reading.unread}"].add(rank_of[key])
     return tuple(Unread(tuple(sorted(members)), reason) for reason, members in ranks.items())

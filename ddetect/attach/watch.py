@@ -23,7 +23,7 @@ from typing import Any
 from ddetect.agent.deaths import Deaths
 from ddetect.agent.members import Member
 from ddetect.agent.node import Node
-from ddetect.agent.pages import Told
+from ddetect.agent.pages import Lane, Told
 from ddetect.attach.find import JobScan
 from ddetect.attach.still import Stillness
 from ddetect.coordinator.events import Ask, Ending, Event, Heard, Record, Tick
@@ -81,7 +81,8 @@ class Watched:
         return evidence
 
     def _tell(self, member: Member, now_ns: int) -> Told:
-        return Told(calls=_IN_RHYTHM, activity_age_s=self.still.age_s(member.rank, now_ns / 1e9))
+        age_s = self.still.age_s(member.rank, now_ns / 1e9)
+        return Told(lanes=(Lane(calls=_IN_RHYTHM, activity_age_s=age_s),))
 
 
 @dataclass(frozen=True, slots=True)

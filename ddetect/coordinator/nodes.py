@@ -134,6 +134,12 @@ class Nodes:
         ]
         return max(told, default=(False, False, UNKNOWN))[-1]
 
+    def framework(self) -> str:
+        """What the ranks train with, as most nodes say; empty when none does."""
+        told = [node.roster.framework for node in self.nodes.values() if node.roster is not None]
+        named = [name for name in told if name]
+        return max(named, key=named.count, default="")
+
     def pulse(self, now: float) -> Pulse | None:
         """The job at a glance; None while no agent can be heard that sees a living rank."""
         parts = [part for part in self.heard() if now - part[2] <= SILENT_AFTER_S]

@@ -322,6 +322,7 @@ class Job:
             job=self.job,
             attempt=self.attempt,
             world_size=self.nodes.world_size(),
+            framework=self.nodes.framework() or Snapshot.framework,
             taken_at_unix_ns=unix_ns,
             stalled_for_s=now - watch.since,
             roster=self.nodes.roster(),

@@ -6,13 +6,15 @@ Never here: other processes, other ranks, whether it is anybody's fault.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-from ddetect.correlate.where import innermost_user, is_probe, is_user
+from ddetect.correlate.doing import Doing
+from ddetect.correlate.telling import most_telling, waits_for_others
+from ddetect.correlate.where import Whose, is_probe, whose_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.frameworks.patterns import FramePattern, StackPattern
-from ddetect.model import DEVICE_LIBRARY, Frame, Role, Sighting, Thread
+from ddetect.model import DEVICE_LIBRARY, UNKNOWN, Frame, Role, Sighting, Thread
+from ddetect.model.homes import CodeHomes, Owner
 
 _ALWAYS_FILE_CALLS = frozenset({"flock", "fsync", "fdatasync", "sync", "syncfs", "openat", "open", "creat"})
 _FILE_CALLS = re.compile(
@@ -31,32 +33,6 @@ _NATIVE_DEVICE = re.compile(
 )
 _MAY_SYNC = frozenset({Kind.USER, Kind.OPTIMIZER, Kind.CHECKPOINT})
 """Kinds of code that may ask the device for a number: `.item()` and `.cpu()` have no frame of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Doing:
-    """What a process does: the kind from its stack, the posture from the kernel, the user's line from both."""
-
-    kind: Kind
-    posture: Posture = Posture.UNKNOWN
-    op: str = ""  # of a collective, p2p or rendezvous
-    frame: Frame | None = None  # innermost frame of the user
-    thread: Thread | None = None
-    lock: bool | None = None  # native stack: True a Python lock, False something else, None not asked
-
-    @property
-    def waits_on_user_line(self) -> bool:
-        """Asleep on a futex with nothing but the user's line to show: lock or not is undecided."""
-        return self.kind is Kind.USER and self.posture is Posture.FUTEX and self.lock is None
-
-    @property
-    def may_wait_for_device(self) -> bool:
-        """Busy at the user's line, with no native stack to tell: it may be `.item()`, which spins in the runtime."""
-        code = self.kind in (Kind.USER, Kind.OPTIMIZER)
-        return code and self.posture in (Posture.BUSY, Posture.POLL, Posture.UNKNOWN) and self.lock is None
-
-
-UNREAD = Doing(Kind.UNREAD)
 
 
 def posture_of(thread: Thread, process_state: str) -> Posture:
@@ -127,17 +103,22 @@ def _plain_stack(thread: Thread, role: Role, framework: Framework) -> tuple[Fram
 
 
 def classify_thread(
-    thread: Thread, framework: Framework, *, process_state: str = "", role: Role = Role.RANK
+    thread: Thread,
+    framework: Framework,
+    *,
+    process_state: str = "",
+    role: Role = Role.RANK,
+    whose: Whose | None = None,
 ) -> Doing:
-    """Say what one thread does."""
+    """Say what one thread does. Without `whose`, paths alone tell which lines are the user's."""
+    whose = whose or whose_of(CodeHomes(), framework.patterns.packages)
     stack = _plain_stack(thread, role, framework)
     posture = posture_of(thread, process_state)
     if not stack and not thread.native:
         return Doing(Kind.UNREAD, posture, thread=thread)
-    above_user = next(
-        (n for n, frame in enumerate(stack) if is_user(frame, framework.patterns.packages)), len(stack)
-    )
-    user = innermost_user(stack, framework.patterns.packages)
+    above_user = whose.line_at(stack)
+    user = stack[above_user] if above_user < len(stack) else None
+    library = user is not None and whose.owner(user) is Owner.LIBRARY
     lock, syncs = None, False
     if thread.native:
         lock = any(_NATIVE_LOCK.search(symbol) for symbol in thread.native)
@@ -146,19 +127,34 @@ def classify_thread(
         frame = _match(rule, stack, above_user)
         if frame is not None and not (syncs and rule.kind in _MAY_SYNC):
             op = frame.function if rule.op == "$function" else rule.op
-            return Doing(rule.kind, posture, op, user, thread, lock)
+            return Doing(rule.kind, posture, op, user, thread, lock, library)
     if thread.native and any(framework.native_call.search(symbol) for symbol in thread.native) and not lock:
-        return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock)
+        return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock, library)
     if syncs:
-        return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock)
-    return Doing(Kind.USER, posture, "", user, thread, lock)
+        return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock, library)
+    return Doing(Kind.USER, posture, "", user, thread, lock, library)
 
 
-def classify(sighting: Sighting, framework: Framework, role: Role = Role.RANK) -> Doing:
-    """Say what a process does: what its main thread does."""
-    main = sighting.main
-    if main is None:
+def classify(
+    sighting: Sighting,
+    framework: Framework,
+    role: Role = Role.RANK,
+    lane: int = 0,
+    whose: Whose | None = None,
+) -> Doing:
+    """Say what a process, or one lane of it, does: what the thread does that speaks for it."""
+
+    def doing(thread: Thread) -> Doing:
+        return classify_thread(thread, framework, process_state=sighting.state, role=role, whose=whose)
+
+    told = next((thread for thread in sighting.threads if thread.lane == lane), None)
+    thread = told or sighting.main
+    if thread is None:
         state = sighting.state
         posture = {"D": Posture.DISK, "T": Posture.STOPPED, "t": Posture.STOPPED}.get(state, Posture.UNKNOWN)
         return Doing(Kind.UNREAD, posture)
-    return classify_thread(main, framework, process_state=sighting.state, role=role)
+    own = doing(thread)
+    if role is not Role.RANK or len(sighting.threads) < 2 or (told is not None and not waits_for_others(own)):
+        return own
+    others = (one for one in sighting.threads if one is not thread and one.lane in (UNKNOWN, lane))
+    return most_telling(own, [doing(one) for one in others])

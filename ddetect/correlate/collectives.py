@@ -72,11 +72,11 @@ def _same_groups(snapshot: Snapshot) -> list[tuple[Group, tuple[int, ...]]]:
     ]
 
 
-def standings(snapshot: Snapshot, world: int, framework: Framework) -> tuple[Standing, ...]:
+def standings(snapshot: Snapshot, everyone: Ints, framework: Framework) -> tuple[Standing, ...]:
     """One Standing per group that anybody has used."""
     progress = snapshot.comms.progress
-    told = distinct(progress.rank)
-    wrapped = distinct(progress.rank[progress.first_kept > 1])
+    told = distinct(progress.member)
+    wrapped = distinct(progress.member[progress.first_kept > 1])
     found = []
     order = np.argsort(progress.group, kind="stable")
     sorted_groups = progress.group[order]
@@ -89,12 +89,12 @@ def standings(snapshot: Snapshot, world: int, framework: Framework) -> tuple[Sta
         )
         members = distinct(np.array(group.members, np.int64))
         sure = bool(len(members))
-        if not sure and framework.has_everyone(group) and world > 0:
-            members, sure = np.arange(world), True
+        if not sure and framework.has_everyone(group) and len(everyone):
+            members, sure = everyone, True
         elif not sure:
-            members = distinct(progress.rank[rows])
-        rows = rows[np.isin(progress.rank[rows], members)]
-        at = np.searchsorted(members, progress.rank[rows])
+            members = distinct(progress.member[rows])
+        rows = rows[np.isin(progress.member[rows], members)]
+        at = np.searchsorted(members, progress.member[rows])
         columns: dict[str, Ints] = {}
         for name in ("enqueued", "started", "completed", "oldest_open"):
             columns[name] = np.zeros(len(members), np.int64)
@@ -119,6 +119,6 @@ def calls_at(snapshot: Snapshot, standing: Standing, seq: int) -> list[Callers]:
     width = len(snapshot.comms.frames) + 1
     kinds, which = np.unique(ops.call[at] * width + frame + 1, return_inverse=True)
     return [
-        Callers(snapshot.comms.calls[kind // width], distinct(ops.rank[at[which == n]]), kind % width - 1)
+        Callers(snapshot.comms.calls[kind // width], distinct(ops.member[at[which == n]]), kind % width - 1)
         for n, kind in enumerate(kinds.tolist())
     ]

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddetect.correlate.classify import classify, classify_thread
-from ddetect.correlate.where import Path, functions, innermost_user
+from ddetect.correlate.doing import Doing
+from ddetect.correlate.where import Path, Whose, functions, whose_of
 from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import COMMUNICATING, Kind, Posture
-from ddetect.model import Ints, Role, Sample, Sighting, Snapshot
+from ddetect.model import Ints, Role, Sample, Sighting, Snapshot, Thread
+from ddetect.model.homes import CodeHomes
 from ddetect.rankset import format_ranks
 
 IO_NOISE_BYTES = 65536
@@ -33,6 +35,7 @@ LOOP_MOVES = "a thread that trains moves"
 WEAK = frozenset({CHILD_MOVES, THREAD_MOVES})
 """Changes beside a rank, of which nobody knows whether the rank waits for them."""
 
+_UNKNOWN_HOMES = CodeHomes()
 _TRAINING = COMMUNICATING | {Kind.BACKWARD, Kind.OPTIMIZER}
 _TALKS_TO_CHILDREN = re.compile(
     r"(concurrent/futures/process|loky/process_executor|_async_process_executor|(^|/)subprocess)\.py$"
@@ -54,14 +57,29 @@ class Motion:
         return "; ".join(part for part in (self.certain, self.weak) if part)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is asked about each stack."""
+
+    framework: Framework
+    whose: Whose
+
+    def process(self, sighting: Sighting, role: Role = Role.RANK) -> Doing:
+        return classify(sighting, self.framework, role, whose=self.whose)
+
+    def thread(self, thread: Thread) -> Doing:
+        return classify_thread(thread, self.framework, whose=self.whose)
+
+
 def moved(snapshot: Snapshot, ranks: Iterable[int], frameworks: Registry = FRAMEWORKS) -> Motion:
     """What moved among these ranks between the first look and the last: fetches, stacks, bytes."""
     wanted = np.unique(np.fromiter(ranks, np.int64))
     framework = framework_of(snapshot, frameworks)
     certain: list[str] = []
     weak: list[str] = []
+    homes = snapshot.homes
     for before, after in zip(snapshot.samples, snapshot.samples[1:], strict=False):
-        for what, movers in changes(before, after, wanted, framework).items():
+        for what, movers in changes(before, after, wanted, framework, homes=homes).items():
             (weak if what in WEAK else certain).append(f"{what} on {_ranks(movers)}")
     return Motion("; ".join(dict.fromkeys(certain)), "; ".join(dict.fromkeys(weak)))
 
@@ -73,8 +91,10 @@ def changes(
     framework: Framework,
     *,
     io_noise_bytes: int = IO_NOISE_BYTES,
+    homes: CodeHomes = _UNKNOWN_HOMES,
 ) -> dict[str, set[int]]:
     """Compare two looks, process by process: what changed, and on which ranks. What is in WEAK proves nothing."""
+    known = _Known(framework, whose_of(homes, framework.patterns.packages))
     first = {_process(before, i): i for i in np.flatnonzero(np.isin(before.rank, wanted))}
     found: dict[str, set[int]] = {}
     for now in np.flatnonzero(np.isin(after.rank, wanted)):
@@ -84,49 +104,52 @@ def changes(
         rank, role = int(after.rank[now]), after.role[now]
         if after.fetching[now] != before.fetching[then]:
             found.setdefault("data is being fetched", set()).add(rank)
-        old, new = _path(before, int(then)), _path(after, int(now))
+        old, new = _path(before, int(then), known), _path(after, int(now), known)
         if role in (Role.RANK, Role.LOADER_WORKER) and None not in (old, new) and old != new:
             found.setdefault("the stack changes", set()).add(rank)
         elif role == Role.RANK and (
-            what := _threads_move(_sighting(before, then), _sighting(after, now), framework)
+            what := _threads_move(_sighting(before, then), _sighting(after, now), known)
         ):
             found.setdefault(what, set()).add(rank)
-        known = min(after.io_bytes[now], before.io_bytes[then]) >= 0
-        if known and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
+        counted = min(after.io_bytes[now], before.io_bytes[then]) >= 0
+        if counted and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
             found.setdefault(CHILD_MOVES if role == Role.CHILD else BYTES_MOVE, set()).add(rank)
-    return found | _said_of_children(after, found.pop(CHILD_MOVES, set()), framework)
+    return found | _said_of_children(after, found.pop(CHILD_MOVES, set()), known)
 
 
-def _threads_move(before: Sighting, after: Sighting, framework: Framework) -> str:
-    """What to say of its other threads, if the main thread waits for a lock or a thread; "" if they stand still."""
+def _threads_move(before: Sighting, after: Sighting, known: _Known) -> str:
+    """What to say of its other threads, if the one that speaks waits for a lock or a thread; "" if they stand still."""
     if before.dumper != after.dumper:
         return ""
-    old, new = _others(before, framework), _others(after, framework)
+    doing = known.process(after)
+    speaking = (known.process(before).thread, doing.thread)
+    old, new = _others(before, speaking, known), _others(after, speaking, known)
     moving = (old - new) + (new - old)
     if not moving:
         return ""
-    doing = classify(after, framework)
     if not (doing.kind in (Kind.LOCK, Kind.TEARDOWN) or doing.waits_on_user_line or doing.lock is True):
         return ""
     kinds = {
-        classify_thread(thread, framework).kind
+        known.thread(thread).kind
         for thread in (*before.threads, *after.threads)
-        if not thread.is_main and functions(thread.stack) in moving
+        if thread not in speaking and functions(thread.stack) in moving
     }
     return LOOP_MOVES if kinds & _TRAINING else THREAD_MOVES
 
 
-def _others(sighting: Sighting, framework: Framework) -> Counter[Path]:
-    """Where the other threads are. Without a line of the user's a thread is a library's own: those run for ever."""
-    packages = framework.patterns.packages
+def _others(sighting: Sighting, speaking: tuple[Thread | None, ...], known: _Known) -> Counter[Path]:
+    """Where the other threads are. Without a line to look at a thread is a framework's own: those run for ever.
+
+    A plain library's thread counts: it may prefetch for the user, and what is weak only puts an alarm off.
+    """
     return Counter(
         functions(thread.stack)
         for thread in sighting.threads
-        if not thread.is_main and innermost_user(thread.stack, packages) is not None
+        if thread not in speaking and known.whose.line(thread.stack) is not None
     )
 
 
-def _said_of_children(sample: Sample, ranks: set[int], framework: Framework) -> dict[str, set[int]]:
+def _said_of_children(sample: Sample, ranks: set[int], known: _Known) -> dict[str, set[int]]:
     """What to say of ranks whose children move; one that nobody could read may well wait for its child."""
     if not ranks:
         return {}
@@ -135,13 +158,13 @@ def _said_of_children(sample: Sample, ranks: set[int], framework: Framework) -> 
     said = dict.fromkeys(ranks, CHILD_MOVES)
     for row in rows:
         rank = int(sample.rank[row])
-        said[rank] = _of_a_child(_sighting(sample, row), rank in with_workers, framework)
+        said[rank] = _of_a_child(_sighting(sample, row), rank in with_workers, known)
     return {what: {rank for rank in ranks if said[rank] == what} for what in {*said.values()} - {""}}
 
 
-def _of_a_child(sighting: Sighting, has_workers: bool, framework: Framework) -> str:
+def _of_a_child(sighting: Sighting, has_workers: bool, known: _Known) -> str:
     """What a moving child means for its rank; "" where the rank certainly waits for something else."""
-    doing = classify(sighting, framework)
+    doing = known.process(sighting)
     if doing.posture is Posture.STOPPED or doing.kind in COMMUNICATING:
         return ""
     if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING):
@@ -165,10 +188,10 @@ def _sighting(sample: Sample, row: int | np.intp) -> Sighting:
     return sample.sightings[int(sample.sighting[row])]
 
 
-def _path(sample: Sample, row: int) -> Path | None:
-    """The functions of the main thread, without lines; None when it could not be read, which is no change."""
-    main = _sighting(sample, row).main
-    return functions(main.stack) if main is not None and main.stack else None
+def _path(sample: Sample, row: int, known: _Known) -> Path | None:
+    """The functions of the thread that speaks for it, without lines; None when it could not be read: no change."""
+    thread = known.process(_sighting(sample, row), Role(int(sample.role[row]))).thread
+    return functions(thread.stack) if thread is not None and thread.stack else None
 
 
 def _ranks(ranks: set[int]) -> str:

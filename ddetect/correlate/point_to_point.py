@@ -69,9 +69,9 @@ def point_to_point_waits(scene: Scene, host_held: Bools) -> list[Wait]:
 
 def _blocked(scene: Scene, posted: Posted, own: Bools) -> list[Blocked]:
     rows, found = scene.snapshot.comms.p2p, []
-    for i in np.flatnonzero((rows.waiting > 0) & (rows.rank >= 0)).tolist():
+    for i in np.flatnonzero((rows.waiting > 0) & (rows.member >= 0)).tolist():
         one = Blocked(
-            int(rows.rank[i]),
+            int(rows.member[i]),
             P2PKind(int(rows.kind[i])),
             int(rows.peer[i]),
             int(rows.group[i]),
@@ -198,9 +198,7 @@ def _members(scene: Scene, group: Group | None) -> tuple[tuple[int, ...], bool]:
     """The ranks of a group, and whether that is certain."""
     if group is not None and group.members:
         return group.members, True
-    return numbers(
-        scene.ranks[scene.ranks < scene.world]
-    ), group is not None and scene.framework.has_everyone(group)
+    return numbers(scene.ranks[scene.in_world]), group is not None and scene.framework.has_everyone(group)
 
 
 def _barriers(scene: Scene, posted: Posted, barriers: dict[int, list[int]]) -> list[Wait]:

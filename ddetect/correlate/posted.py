@@ -40,7 +40,7 @@ class Posted:
         self._by_pair: defaultdict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
         self._sends_to: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
         for rank, kind, peer, group, tag in zip(
-            *(column.tolist() for column in (rows.rank, rows.kind, rows.peer, rows.group, rows.tag)),
+            *(column.tolist() for column in (rows.member, rows.kind, rows.peer, rows.group, rows.tag)),
             strict=True,
         ):
             self._by_pair[rank, kind, peer].append((group, tag))
@@ -53,7 +53,7 @@ class Posted:
         samples = scene.snapshot.samples
         # Rows come with the newest look: a page that is known from an older beat proves no absence.
         self._looked_at = (
-            np.isin(scene.ranks, samples[-1].rank) if samples else np.zeros(len(scene.ranks), bool)
+            np.isin(scene.rank, samples[-1].rank) if samples else np.zeros(len(scene.ranks), bool)
         )
 
     def group(self, number: int) -> Group | None:
@@ -146,7 +146,7 @@ class Posted:
 
 def table_full(scene: Scene, room: int = PAGE_ROWS) -> Bools:
     """Ranks with as many open operations as there is room for: they may have more, which nobody sees."""
-    ranks = scene.snapshot.comms.p2p.rank
+    ranks = scene.snapshot.comms.p2p.member
     return np.bincount(scene.positions(ranks[ranks >= 0]), minlength=len(scene.ranks)) >= room
 
 

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from ddetect.correlate.classify import classify_thread
 from ddetect.correlate.phrases import culprit
 from ddetect.correlate.scene import Scene, Seen
-from ddetect.correlate.where import format_stack, innermost_user, where_of
+from ddetect.correlate.where import format_stack, where_of
 from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.model import (
     UNKNOWN,
     Cause,
     Culprit,
-    Frame,
     Names,
     Phase,
     Process,
@@ -145,9 +144,9 @@ def sight_lines(seen: Seen, names: Names) -> tuple[str, ...]:
 
 def _reason(
     scene: Scene, seen: Seen, cause: Cause | None, deed: Deed, *, proof: Proof = Proof.TIME, clear: bool = True,
-    frame: Frame | None = None, more: tuple[str, ...] = (),
+    where: Where | None = None, more: tuple[str, ...] = (),
 ) -> Reason:  # fmt: skip
-    where = where_of(frame or seen.doing.frame)
+    where = where or where_of(seen.doing.frame, library=seen.doing.library)
     process = Process("loader_worker", seen.index, seen.pid) if seen.role is Role.LOADER_WORKER else None
     evidence = sight_lines(seen, scene.names) + more
     return Reason(cause, replace(deed, where=where), proof, clear, where, process, evidence)
@@ -170,11 +169,11 @@ def _gil(seen: Seen, scene: Scene) -> Reason | None:
     unpaged = seen.tick_age_s == float("inf") and not owner.active and len(scene.snapshot.samples) > 1
     if not silent and not (unpaged and _owns_in_every_look(scene, seen, owner)):
         return None
-    frame = innermost_user(owner.stack, scene.framework.patterns.packages)
+    where = scene.whose.where(scene.whose.line(owner.stack))
     more: tuple[str, ...] = (f"thread {owner.name!r} owns the GIL: {format_stack(owner.stack)}",)
     if silent:
         more += (f"no other Python thread of this process has run for {seen.tick_age_s:.1f} s",)
-    return _reason(scene, seen, Cause.GIL_HELD, Deed(Act.HOLDS_GIL), frame=frame, more=more, clear=silent)
+    return _reason(scene, seen, Cause.GIL_HELD, Deed(Act.HOLDS_GIL), where=where, more=more, clear=silent)
 
 
 def _owns_in_every_look(scene: Scene, seen: Seen, owner: Thread) -> bool:
@@ -194,7 +193,7 @@ def _leaving(scene: Scene, seen: Seen, phase: Phase | None) -> Reason:
     if raised is not None and raised.fatal:
         overdue = scene.phase_age_s[scene.position(seen.rank)] >= EXIT_TAKES_S
         stuck = overdue and "R" not in seen.states  # on an overloaded machine it still works on its end
-        deed = Deed(Act.RAISED_AND_STAYS, where_of(raised.where), said=raised.exception)
+        deed = Deed(Act.RAISED_AND_STAYS, scene.whose.where(raised.where), said=raised.exception)
         proof = Proof.STRUCTURAL if stuck else Proof.TIME
         reason = _reason(scene, seen, Cause.PYTHON_EXCEPTION, deed, proof=proof)
         return replace(reason, deed=deed, where=deed.where or reason.where)
@@ -255,12 +254,15 @@ def _data(scene: Scene, seen: Seen) -> Reason:
 def _fetching_thread(scene: Scene, seen: Seen) -> Seen | None:
     """The rank, as seen through the thread that has the batch in its hands: the one that pins memory."""
     for thread in seen.sighting.threads:
-        if not thread.is_main and any(
+        if thread is not seen.doing.thread and any(
             scene.framework.hands_over.search(frame.file) for frame in thread.stack
         ):
-            doing = classify_thread(thread, scene.framework, process_state=seen.sighting.state)
+            doing = classify_thread(
+                thread, scene.framework, process_state=seen.sighting.state, whose=scene.whose
+            )
             if doing.kind is Kind.FETCH:
-                return replace(seen, doing=replace(doing, frame=doing.frame or seen.doing.frame))
+                told = doing if doing.frame is not None else seen.doing
+                return replace(seen, doing=replace(doing, frame=told.frame, library=told.library))
     return None
 
 
@@ -327,12 +329,12 @@ def _locked(scene: Scene, seen: Seen, *, clear: bool) -> Reason:
     raised = seen.sighting.raised
     died = []
     if raised is not None:
-        at = f" in {format_where(where_of(raised.where))}" if raised.where is not None else ""
+        at = f" in {format_where(where_of(raised.where, library=False))}" if raised.where is not None else ""
         died = [f"a thread of it died of {raised.exception}{at}"]
     others = died + [
         f"other thread {thread.name!r}: {format_stack(thread.stack)}"
         for thread in seen.sighting.threads
-        if not thread.is_main and thread.stack
+        if thread is not seen.doing.thread and thread.stack
     ]
     deed = Deed(Act.WAITS_FOR_LOCK)
     return _reason(scene, seen, Cause.PYTHON_LOCK, deed, clear=clear, more=tuple(others[:4]))
@@ -340,4 +342,4 @@ def _locked(scene: Scene, seen: Seen, *, clear: bool) -> Reason:
 
 def user_line(scene: Scene, rank: int) -> Where | None:
     """The rank's own line, whatever it does there."""
-    return where_of(scene.rank_process(rank).doing.frame)
+    return scene.whose.where(scene.rank_process(rank).doing.frame)

@@ -46,7 +46,7 @@ def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
         & (scene.phase == UNKNOWN)
         & ~np.isin(scene.kind, (Kind.UNREAD, Kind.COLLECTIVE, Kind.P2P, Kind.BACKWARD))
     )
-    left = scene.gone & (scene.ranks < scene.world)
+    left = scene.gone & (scene.in_world)
     blind = outside & ~late & (scene.phase == UNKNOWN) & (scene.kind == Kind.UNREAD)
     # Who is seen to be late is named alone. Else who has no process, if it can only be because nobody started it.
     if not (late | left).any() and every_node_is_heard(scene):

@@ -1,6 +1,7 @@
-"""Arrange a Snapshot so that rules can ask by rank. A Snapshot enters, a Scene leaves.
+"""Arrange a Snapshot so that rules can ask by member. A Snapshot enters, a Scene leaves.
 
-Per rank there are columns; stacks are classified once per class of equal sightings, never once per rank.
+A member is a rank, or one of the lanes that share its process; it is one number (ddetect.model.tables). Per member
+there are columns; stacks are classified once per class of equal sightings, never once per rank.
 Never here: who waits for whom (waits.py), who is at fault (rules/).
 """
 
@@ -13,12 +14,27 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ddetect.correlate.classify import UNREAD, Doing, classify
+from ddetect.correlate.classify import classify
 from ddetect.correlate.collectives import Standing, distinct, standings
-from ddetect.correlate.where import Path, functions
+from ddetect.correlate.doing import UNREAD, Doing
+from ddetect.correlate.where import Path, functions, whose_of
 from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
 from ddetect.frameworks.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
-from ddetect.model import UNKNOWN, Floats, Gone, Ints, Names, Phase, Role, Sighting, Snapshot
+from ddetect.model import (
+    UNKNOWN,
+    Floats,
+    Gone,
+    Ints,
+    Names,
+    Phase,
+    Role,
+    Sample,
+    Sighting,
+    Snapshot,
+    rank_of,
+    ranks_of,
+)
+from ddetect.model.tables import LANE_BITS
 
 ELSEWHERE = (Phase.STARTING, Phase.DATA, Phase.LEAVING, Phase.EXITING)
 _OF_ITS_OWN = (
@@ -58,25 +74,27 @@ class Seen:
 
 
 class Scene:
-    """A snapshot as rules see it. Ranks are numbers; columns are dense and follow `ranks`."""
+    """A snapshot as rules see it. Members are numbers; columns are dense and follow `ranks`."""
 
     def __init__(self, snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> None:
         self.snapshot = snapshot
         self.framework = framework_of(snapshot, frameworks)
-        self._doings: dict[tuple[int, Role], tuple[Sighting, Doing]] = {}
+        self.whose = whose_of(snapshot.homes, self.framework.patterns.packages)
+        self._doings: dict[tuple[int, Role, int], tuple[Sighting, Doing]] = {}
         roster, beats = snapshot.roster, snapshot.beats
-        parts = [roster.rank, snapshot.comms.progress.rank, snapshot.comms.p2p.rank]
+        parts = [roster.member, snapshot.comms.progress.member, snapshot.comms.p2p.member]
         parts += [np.array([gone.rank for gone in snapshot.gone if gone.role is Role.RANK], np.int64)]
-        parts += [sample.rank for sample in snapshot.samples]
+        parts += [sample.rank for sample in snapshot.samples]  # processes: the first lane stands for them
         if snapshot.world_size > 0:
             parts.append(np.arange(snapshot.world_size))
         self.ranks: Ints = distinct(np.concatenate(parts))
+        self.rank: Ints = ranks_of(self.ranks)  # of each member
+        self.lane: Ints = self.ranks >> LANE_BITS
         count = len(self.ranks)
         self.in_roster: Bools = np.zeros(count, bool)
         self._roster_row: Ints = np.full(count, UNKNOWN)
-        # The first lane speaks for its rank.
-        for_rank = np.flatnonzero(roster.rank >= 0)[::-1]
-        self._roster_row[self.positions(roster.rank[for_rank])] = for_rank
+        told = np.flatnonzero(roster.member >= 0)[::-1]  # of two rows for a member the first one
+        self._roster_row[self.positions(roster.member[told])] = told
         self.in_roster = self._roster_row >= 0
         known = self.in_roster & (len(beats) == len(roster))
         self.phase: Ints = np.full(count, UNKNOWN)
@@ -88,13 +106,15 @@ class Scene:
         self._beat_tick: Floats = self._floats(known, beats.tick_age_s, math.inf)
         self._row, self._looks = self._rank_rows()
         self.kind, self.posture, self.asks_lock = self._postures()
-        self.gone_ranks: dict[int, Gone] = {}
+        self.gone_ranks: dict[int, Gone] = {}  # whoever has lost its process, by member
         for gone in sorted(snapshot.gone, key=lambda one: one.age_s):
             if gone.role is Role.RANK:
-                self.gone_ranks.setdefault(gone.rank, gone)
+                for member in self.members_of(gone.rank):
+                    self.gone_ranks.setdefault(member, gone)
+        self.departed: list[Gone] = list(dict.fromkeys(self.gone_ranks.values()))  # each process once
         self.gone: Bools = np.isin(self.ranks, np.fromiter(self.gone_ranks, np.int64, len(self.gone_ranks)))
         unread = [rank for item in snapshot.unread for rank in item.ranks]
-        self.said_unread: Bools = np.isin(self.ranks, np.array(unread, np.int64))
+        self.said_unread: Bools = np.isin(self.rank, np.array(unread, np.int64))
 
     # ------------------------------------------------------------ building
 
@@ -103,7 +123,7 @@ class Scene:
         return np.where(known, column[rows], default) if known.any() else np.full(len(known), default)
 
     def _rank_rows(self) -> tuple[Ints, tuple[Ints, ...]]:
-        """Where each rank's own process stands in the newest sample, and in every sample.
+        """Where each member's own process stands in the newest sample, and in every sample.
 
         Of two processes of a rank the one in the roster is its own: after an elastic restart both may be seen.
         """
@@ -113,11 +133,11 @@ class Scene:
         for sample in self.snapshot.samples:
             rows = np.full(len(self.ranks), UNKNOWN)
             mine = np.flatnonzero((sample.role == Role.RANK) & (sample.rank >= 0))
-            at = self.positions(sample.rank[mine])
+            at = self.positions(sample.rank[mine])  # the first lane of each
             own = sample.pid[mine] == known[at]
             rows[at[~own]] = mine[~own]
             rows[at[own]] = mine[own]
-            looks.append(rows)
+            looks.append(rows if not self.lane.any() else rows[self.positions(self.rank)])
         return (looks[-1] if looks else np.full(len(self.ranks), UNKNOWN)), tuple(looks)
 
     def _postures(self) -> tuple[Ints, Ints, Bools]:
@@ -134,8 +154,7 @@ class Scene:
             here = np.flatnonzero(rows >= 0)
             if not len(here):
                 continue
-            doings = [self.doing(sighting, Role.RANK) for sighting in sample.sightings]
-            which = sample.sighting[rows[here]]
+            doings, which = self._doings_of(sample, rows[here], self.lane[here])
             readable = np.array([doing.kind is not Kind.UNREAD for doing in doings], bool)
             newer = readable[which] | (self._source[here] == UNKNOWN) | (kind[here] == Kind.UNREAD)
             native = np.array([doing.lock is not None for doing in doings], bool)
@@ -156,14 +175,23 @@ class Scene:
         """The functions of the look that has a native stack, and how it sits: then that look still tells."""
         sample = self.snapshot.samples[int(self._source[at])]
         row = self._looks[int(self._source[at])][at]
-        told = self.doing(sample.sightings[int(sample.sighting[row])], Role.RANK)
+        told = self.doing(sample.sightings[int(sample.sighting[row])], Role.RANK, int(self.lane[at]))
         return told.posture is doing.posture and _path(told) == _path(doing)
 
-    def doing(self, sighting: Sighting, role: Role) -> Doing:
-        """What a process does, by one look at it. Found out once per sighting."""
-        known = self._doings.get((id(sighting), role))
+    def _doings_of(self, sample: Sample, rows: Ints, lanes: Ints) -> tuple[list[Doing], Ints]:
+        """What the members on these rows do, each distinct thing once, and which of those each one does."""
+        if not lanes.any():
+            return [self.doing(sighting, Role.RANK) for sighting in sample.sightings], sample.sighting[rows]
+        pairs, which = np.unique(np.stack([sample.sighting[rows], lanes]), axis=1, return_inverse=True)
+        doings = [self.doing(sample.sightings[seen], Role.RANK, lane) for seen, lane in pairs.T.tolist()]
+        return doings, which.reshape(-1)
+
+    def doing(self, sighting: Sighting, role: Role, lane: int = 0) -> Doing:
+        """What a process, or one lane of it, does, by one look at it. Found out once per sighting."""
+        known = self._doings.get((id(sighting), role, lane))
         if known is None:  # the sighting is kept, so that its id stays its own
-            known = self._doings[id(sighting), role] = (sighting, classify(sighting, self.framework, role))
+            doing = classify(sighting, self.framework, role, lane, self.whose)
+            known = self._doings[id(sighting), role, lane] = (sighting, doing)
         return known[1]
 
     @cached_property
@@ -188,25 +216,42 @@ class Scene:
         at = int(np.searchsorted(self.ranks, rank))
         return at if at < len(self.ranks) and self.ranks[at] == rank else UNKNOWN
 
+    def members_of(self, rank: int) -> list[int]:
+        """The members that share the process of a rank; none for a rank nobody has heard of."""
+        return [int(member) for member in self.ranks[self.rank == rank]] if self.lane.any() else [rank]
+
     @cached_property
     def world(self) -> int:
-        """How many ranks the job has."""
-        return self.snapshot.world_size if self.snapshot.world_size > 0 else len(self.ranks)
+        """How many members the job has."""
+        world_size = self.snapshot.world_size
+        return world_size if world_size > 0 and not self.lane.any() else len(self.ranks)
+
+    @cached_property
+    def in_world(self) -> Bools:
+        """Members whose rank the job should have."""
+        world_size = self.snapshot.world_size
+        return self.rank < (world_size if world_size > 0 else len(self.ranks))
 
     @cached_property
     def names(self) -> Names:
         """How sentences call the members of this job."""
-        return Names(self.framework.words, self.world, self.snapshot.lanes)
+        return Names(self.framework.words, self.count_ranks, self.snapshot.lanes)
+
+    @cached_property
+    def count_ranks(self) -> int:
+        """How many ranks the job has, however many members each of them is."""
+        world_size = self.snapshot.world_size
+        return world_size if world_size > 0 else len(np.unique(self.rank))
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
         """How far the members of each group have come."""
-        return standings(self.snapshot, self.world, self.framework)
+        return standings(self.snapshot, self.ranks[self.in_world], self.framework)
 
     @cached_property
     def progress_read(self) -> Bools:
         """Ranks whose recorder was read."""
-        return np.isin(self.ranks, self.snapshot.comms.progress.rank)
+        return np.isin(self.ranks, self.snapshot.comms.progress.member)
 
     @cached_property
     def on_gpu(self) -> bool:
@@ -297,7 +342,7 @@ class Scene:
             return Seen(rank, Role.RANK, UNKNOWN, 0, NO_SIGHTING, UNREAD, "")
         sample = self.snapshot.samples[source]
         row = int(self._looks[source][at])
-        seen = self._seen(source, row)
+        seen = self._seen(source, row, int(self.lane[at]))
         newest = int(self._row[at])
         if newest >= 0 and not math.isfinite(seen.tick_age_s):
             tick = float(self.snapshot.samples[-1].tick_age_s[newest])
@@ -310,7 +355,7 @@ class Scene:
             seen.fetching, seen.fetch_age_s, tick, seen.gpu_busy,
         )  # fmt: skip
 
-    def _seen(self, source: int, row: int) -> Seen:
+    def _seen(self, source: int, row: int, lane: int = 0) -> Seen:
         sample = self.snapshot.samples[source]
         pid = int(sample.pid[row])
         role = Role(int(sample.role[row]))
@@ -320,7 +365,7 @@ class Scene:
             for at in rows.get((int(sample.rank[row]), pid), ()):
                 states.append(look.sightings[int(look.sighting[at])].state)
         return Seen(
-            int(sample.rank[row]), role, int(sample.index[row]), pid, sighting, self.doing(sighting, role),
+            int(sample.rank[row]), role, int(sample.index[row]), pid, sighting, self.doing(sighting, role, lane),
             "".join(state for state in states if len(state) == 1), int(sample.fetching[row]),
             float(sample.fetch_age_s[row]), float(sample.tick_age_s[row]), float(sample.gpu_busy[row]),
         )  # fmt: skip
@@ -330,8 +375,8 @@ class Scene:
         if not self.snapshot.samples:
             return []
         newest = self.snapshot.samples[-1]
-        rows = np.flatnonzero((newest.rank == rank) & (newest.role == role))
-        ended = {gone.pid for gone in self.snapshot.gone if gone.rank == rank}
+        rows = np.flatnonzero((newest.rank == rank_of(rank)) & (newest.role == role))
+        ended = {gone.pid for gone in self.snapshot.gone if gone.rank == rank_of(rank)}
         seen = [self._seen(len(self.snapshot.samples) - 1, int(row)) for row in rows]
         return [one for one in seen if one.pid not in ended and one.sighting.state not in ("gone", "Z")]
 

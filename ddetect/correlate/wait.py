@@ -94,7 +94,7 @@ def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
 
 def unheard(scene: Scene) -> Bools:
     """Ranks that must exist and of which there is nothing: no process, no departure, no word why."""
-    return np.asarray(~scene.live & ~scene.gone & ~scene.said_unread & (scene.ranks < scene.world))
+    return np.asarray(~scene.live & ~scene.gone & ~scene.said_unread & (scene.in_world))
 
 
 def every_node_is_heard(scene: Scene) -> bool:

@@ -110,8 +110,8 @@ def reducer_seen(scene: Scene, ranks: Iterable[int]) -> bool:
     pids = {scene.pid(int(rank)) for rank in ranks}
     for sample in scene.snapshot.samples:
         for row in np.flatnonzero(np.isin(sample.pid, [pid for pid in pids if pid])):
-            main = sample.sightings[int(sample.sighting[row])].main
-            if main is not None and any(scene.framework.native_call.search(symbol) for symbol in main.native):
+            threads = sample.sightings[int(sample.sighting[row])].threads
+            if any(scene.framework.native_call.search(symbol) for one in threads for symbol in one.native):
                 return True
     return False
 
@@ -217,7 +217,7 @@ def _waits_from_stacks(scene: Scene, murky: Bools, host_held: Bools) -> list[Wai
     if not held.any():
         return []
     host_held |= held
-    rest = scene.ranks[~held & (scene.ranks < scene.world) & ~murky]
+    rest = scene.ranks[~held & (scene.in_world) & ~murky]
     presumed, blind = presume(scene, rest)
     return [
         Wait(

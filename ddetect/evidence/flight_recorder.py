@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ddetect.model import UNKNOWN, CallSpec, Frame, Group, OpState, P2PKind
+from ddetect.model.homes import CodeHomes, Owner, whose
 
 NEWEST = 32
 """Operations kept of each group, beside the open ones."""
@@ -229,12 +230,19 @@ def _same_op(from_python: str, recorded: str) -> bool:
 
 
 def _caller(frames: Sequence[Mapping[str, Any]]) -> Frame | None:
-    """The innermost frame that is not torch's own."""
+    """The innermost frame that is the user's, as far as its path tells; else the innermost that is not torch's own."""
+    library: Frame | None = None
     for frame in frames:
         file = str(frame.get("filename", ""))
-        if file and "/torch/" not in file and "/ddetect_probe/" not in file:
-            return Frame(str(frame.get("name", "")), file, int(frame.get("line", 0)))
-    return None
+        if not file or "/torch/" in file:
+            continue
+        owner = whose(file, CodeHomes(), frozenset())
+        found = Frame(str(frame.get("name", "")), file, int(frame.get("line", 0)))
+        if owner is Owner.USER:
+            return found
+        if owner is Owner.LIBRARY and library is None:
+            library = found
+    return library
 
 
 def _open_exchanges(

@@ -20,6 +20,11 @@ Registry = Mapping[str, Framework]
 FRAMEWORKS: Registry = MappingProxyType({TORCH.name: TORCH})
 
 
+def named_packages(registry: Registry = FRAMEWORKS) -> frozenset[str]:
+    """Packages of all frameworks: whatever the job is of, their lines say nothing."""
+    return GENERAL.patterns.packages.union(*(one.patterns.packages for one in registry.values()))
+
+
 def framework_of(snapshot: Snapshot, registry: Registry = FRAMEWORKS) -> Framework:
     """The framework of a job, with the stack patterns that its user added; one that nobody knows is a plain program."""
     framework = registry.get(snapshot.framework, GENERAL)

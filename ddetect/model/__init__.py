@@ -1,8 +1,8 @@
 """The vocabulary: what is seen of a job, and what is said about it.
 
 Rooms: tables (what a table is), members (who is judged), sightings (what a process looks like), comms (what members do
-with each other), snapshot (all a judgement may look at), verdict (what is said), words (how things are called). All of
-it is imported from here; deeds and claims, which are what is said as values, from their rooms.
+with each other), homes (whose code a file is), snapshot (all a judgement may look at), verdict (what is said), words
+(how things are called). All of it is imported from here; deeds and claims, what is said as values, from their rooms.
 Never here: I/O, protobuf, dictionaries that travel, rules.
 """
 
@@ -16,6 +16,7 @@ from ddetect.model.comms import (
     P2PKind,
     Progress,
 )
+from ddetect.model.homes import CodeHomes
 from ddetect.model.members import (
     Beats,
     Phase,
@@ -73,6 +74,7 @@ __all__ = [
     "CallSpec",
     "Cause",
     "Closed",
+    "CodeHomes",
     "Comms",
     "Culprit",
     "DEVICE_LIBRARY",

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The line to look at: the innermost frame that is the user's."""
+    """The line to look at: the innermost frame that is the user's; where none is, a library's, and marked so."""
 
     function: str
     file: str
     line: int
+    library: bool = False
 
 
 @dataclass(frozen=True, slots=True)

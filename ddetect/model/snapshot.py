@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from ddetect.model.comms import Comms
+from ddetect.model.homes import CodeHomes
 from ddetect.model.members import Beats, Phase, Roster, Unread
 from ddetect.model.sightings import Gone, Sample
 from ddetect.model.tables import UNKNOWN, part, values
@@ -45,6 +46,7 @@ class Look:
     sample: Sample = part(Sample)
     comms: Comms = part(Comms)
     unread: tuple[Unread, ...] = values(Unread)
+    homes: CodeHomes = part(CodeHomes)  # where code lives in the interpreters that were looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +96,11 @@ class Snapshot:
     def comms(self) -> Comms:
         """What members do with each other, as the newest look shows it."""
         return self.newest.comms
+
+    @property
+    def homes(self) -> CodeHomes:
+        """Where the job's code lives."""
+        return self.newest.homes
 
     @property
     def unread(self) -> tuple[Unread, ...]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ddetect.model import Culprit, Incident, Judgement
+from ddetect.model import Culprit, Incident, Judgement, Where
 from ddetect.rankset import format_ranks
 
 SCHEMA = 1
@@ -87,9 +87,14 @@ def _culprit(culprit: Culprit) -> dict[str, Any]:
         "host": culprit.host,
         "pid": culprit.pid,
         "process": {"role": process.role, "index": process.index, "pid": process.pid} if process else None,
-        "where": {"function": where.function, "file": where.file, "line": where.line} if where else None,
+        "where": _where(where) if where else None,
         "doing": culprit.doing,
     }
+
+
+def _where(where: Where) -> dict[str, Any]:
+    said: dict[str, Any] = {"function": where.function, "file": where.file, "line": where.line}
+    return said | {"library": True} if where.library else said
 
 
 def _judgement(earlier: Judgement) -> dict[str, Any]:

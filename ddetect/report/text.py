@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 
 from ddetect.model import Cause, Culprit, Incident, Judgement, Names, Stage, Status, Unread, Waiting
-from ddetect.report.words import clean, format_clock, format_duration, name_members
+from ddetect.report.words import LIBRARYS_LINE, clean, format_clock, format_duration, name_members
 
 _BOLD, _RED, _YELLOW, _GREEN, _DIM = "1", "1;31", "1;33", "1;32", "2"
 _SHOWN = 8  # culprits, waiting groups and unread reasons shown one by one; the rest is counted
@@ -85,6 +85,8 @@ def _standstill(incident: Incident) -> str:
 def _culprit(culprit: Culprit, names: Names) -> str:
     where, process = culprit.where, culprit.process
     line = f"{clean(where.file)}:{where.line} in {clean(where.function)}" if where else "no line of user code"
+    if where is not None and where.library:
+        line += f" {LIBRARYS_LINE}"
     who = [name_members((culprit.member,), names if culprit.lane is not None else names.by_rank)]
     if culprit.host:
         who.append(clean(culprit.host))

@@ -15,6 +15,8 @@ from ddetect.model import Names, Where, lane_of, rank_of
 from ddetect.rankset import format_members, format_ranks
 
 PLAIN = Names()
+LIBRARYS_LINE = "(a library's line)"
+"""How a line is marked that is shown for want of one of the user's."""
 
 
 def clean(text: str) -> str:
@@ -48,7 +50,10 @@ def format_clock(unix_ns: int) -> str:
 
 def format_where(where: Where | None) -> str:
     """Write "dataset.py:88 read_shard", or nothing."""
-    return "" if where is None else f"{where.file}:{where.line} {where.function}"
+    if where is None:
+        return ""
+    mark = f" {LIBRARYS_LINE}" if where.library else ""
+    return f"{where.file}:{where.line} {where.function}{mark}"
 
 
 def name_members(members: Iterable[int], names: Names = PLAIN) -> str:

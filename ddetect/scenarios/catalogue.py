@@ -80,6 +80,7 @@ class Scenario:
     own_network: bool = False
     min_world: int = 2  # ranks that it takes; any rank may be struck, and a larger job changes nothing
     before_first_step: bool = False  # there is no progress before it: patience for start-up applies
+    off_main: bool = False  # what trains, or what is stuck, is another thread than the main one
     every_time: bool = False  # `make test` runs it live; the others run with DDETECT_ALL_SCENARIOS=1
 
     @property
@@ -155,6 +156,47 @@ _EVERY_TIME = tuple(
         Scenario("rank_killed", _STOPPED, Cause.KILLED_BY_SIGNAL, _STRUCTURAL),
         Scenario("rank_raises", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "parse_record"),
         Scenario("compile_one_rank", _HANG, Cause.BUILDING, _TIME, "lower_graph"),
+    )
+)  # fmt: skip
+
+_OFF_MAIN = tuple(
+    replace(scenario, off_main=True)
+    for scenario in (
+        # training in a thread, the main thread in an event loop
+        Scenario("thread_loop_sleep", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", every_time=True),
+        Scenario(
+            "thread_loop_data", _HANG, Cause.DATA_LOADING, _TIME, "read_shard",
+            role="loader_worker", index=_worker_of_batch,
+        ),
+        Scenario(
+            "thread_loop_collective", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_checkpoint",
+            culprits=_minority,
+        ),
+        # through asyncio's executor
+        Scenario("executor_sleep", _HANG, Cause.USER_CODE, _TIME, "score_samples"),
+        Scenario(
+            "executor_data", _HANG, Cause.DATA_LOADING, _TIME, "read_shard",
+            role="loader_worker", index=_worker_of_batch, every_time=True,
+        ),
+        Scenario(
+            "executor_collective", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_sharded", culprits=_minority
+        ),
+        # the main thread joins it
+        Scenario("joined_sleep", _HANG, Cause.USER_CODE, _TIME, "fetch_rewards"),
+        Scenario(
+            "joined_data", _HANG, Cause.DATA_LOADING, _TIME, "read_shard",
+            role="loader_worker", index=_worker_of_batch,
+        ),
+        Scenario(
+            "joined_collective", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_metrics", culprits=_minority,
+            every_time=True,
+        ),
+        # All main threads wait for a future: what is to be heard is what one rank's other thread waits for.
+        Scenario("async_save_lock", _HANG, Cause.FILE_IO, _TIME, "write_shard"),
+        *(
+            Scenario(name, Status.HEALTHY, None, _TIME, culprits=_nobody)
+            for name in ("healthy_executor", "healthy_joined", "healthy_thread_loop")
+        ),
     )
 )  # fmt: skip
 
@@ -260,6 +302,7 @@ _ALL = (
             "healthy_tokenizing",
         )
     ),
+    *_OFF_MAIN,
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _ALL}

@@ -1,7 +1,7 @@
 """Turn what a stack dumper printed into threads.
 
-Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `Seen`, our Thread with the kernel's
-number for it. Function names are the bare ones (`run`, not `Thread.run`), so that every dumper and every
+Enters: the text of py-spy (--json), pystack or faulthandler. Leaves: `Seen`, our Thread with its
+numbers. Function names are the bare ones (`run`, not `Thread.run`), so that every dumper and every
 Python version say the same about the same frame.
 Never here: processes, files, clocks.
 """
@@ -26,11 +26,12 @@ DEEPEST = 256
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A thread and the kernel's number for it, which joins it to /proc; 0 when the dumper does not tell."""
+    """A thread, and its numbers: the kernel's joins it to /proc, Python's to the page; 0 when the dumper is silent."""
 
     tid: int
     thread: Thread
     call: DistCall | None = None  # where local variables were asked for
+    ident: int = 0
 
 
 def parse_pyspy(text: str, pid: int) -> tuple[Seen, ...]:
@@ -70,6 +71,7 @@ def _pyspy_thread(row: dict[str, Any], pid: int) -> Seen:
             native=tuple(native[:DEEPEST]),
         ),
         parse_call(row["frames"]),
+        int(row.get("thread_id") or 0),
     )
 
 
@@ -108,33 +110,37 @@ def parse_pystack(text: str, pid: int) -> tuple[Seen, ...]:
 
 
 _FAULT_THREAD = re.compile(
-    r"(?:Current thread|Thread) 0x[0-9a-f]+ (?:\[(.*?)\] )?\(most recent call first\):"
+    r"(?:Current thread|Thread) (0x[0-9a-f]+) (?:\[(.*?)\] )?\(most recent call first\):"
 )
 _FAULT_FRAME = re.compile(r'\s*File "(.*)", line (\d+) in (.+)$')
 
 
 def parse_faulthandler(text: str) -> tuple[Seen, ...]:
     """Read one dump of the interpreter's faulthandler. Raises ValueError when there is no thread in it."""
-    found: list[tuple[str, list[Frame]]] = []
+    found: list[tuple[int, str, list[Frame]]] = []
     for line in text.splitlines():
         head = _FAULT_THREAD.match(line)
         if head:
-            found.append((head[1] or "", []))
+            found.append((int(head[1], 16), head[2] or "", []))
             continue
         frame = _FAULT_FRAME.match(line)
         if frame and found:
-            found[-1][1].append(Frame(bare(frame[3]), frame[1], int(frame[2])))
+            found[-1][2].append(Frame(bare(frame[3]), frame[1], int(frame[2])))
     if not found:
         raise ValueError("faulthandler wrote no thread")
     # It lists the newest thread first and names none; the main thread is the one threading.py did not start.
     # Past 100 threads it stops before the main one: then there is none to point at.
     mains = [
-        number for number, (_, frames) in enumerate(found) if frames and not _started_by_threading(frames)
+        number for number, (_, _, frames) in enumerate(found) if frames and not _started_by_threading(frames)
     ]
     main = mains[-1] if mains else -1
     return arrange(
-        Seen(0, Thread("MainThread" if n == main else name, n == main, False, False, tuple(frames)))
-        for n, (name, frames) in enumerate(found)
+        Seen(
+            0,
+            Thread("MainThread" if n == main else name, n == main, False, False, tuple(frames)),
+            ident=ident,
+        )
+        for n, (ident, name, frames) in enumerate(found)
     )
 
 

@@ -31,6 +31,7 @@ def encode_from_agent(message: say.FromAgent) -> agent_pb2.AgentMessage:
                     world_size=message.world_size,
                     restart=message.restart,
                     roster=bundle_pb(message.roster),
+                    framework=message.framework,
                 )
             )
         case say.NodeBeat():
@@ -60,9 +61,8 @@ def _decode_from_agent(message: agent_pb2.AgentMessage) -> say.FromAgent:
             return say.Hello(message.hello.node, message.hello.job)
         case "roster":
             part = message.roster
-            return say.NodeRoster(
-                part.version, part.world_size, part.restart, bundle_from(model.Roster, part.roster)
-            )
+            roster = bundle_from(model.Roster, part.roster)
+            return say.NodeRoster(part.version, part.world_size, part.restart, roster, part.framework)
         case "beat":
             return say.NodeBeat(message.beat.roster_version, table_from(model.Beats, message.beat.beats))
         case "gone":

@@ -12,9 +12,9 @@ __all__ = ["pause", "step"]
 
 def step() -> None:
     """Say that one training step is done, for loops without a torch optimizer. From then on only this counts."""
-    from ddetect_probe import state
+    from ddetect_probe import lane
 
-    state.user_step()
+    lane.user_step()
 
 
 class pause:  # lower case, because it reads as a verb
@@ -26,12 +26,12 @@ class pause:  # lower case, because it reads as a verb
         self._before = -1
 
     def __enter__(self) -> pause:
-        from ddetect_probe import page, state
+        from ddetect_probe import lane, page
 
-        self._before = state.enter_phase(page.PAUSED)
+        self._before = lane.enter_phase(page.PAUSED)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        from ddetect_probe import state
+        from ddetect_probe import lane
 
-        state.leave_phase(self._before)
+        lane.leave_phase(self._before)

@@ -14,22 +14,17 @@ import os
 import sys
 import threading
 from types import TracebackType
-from typing import Any, NoReturn, Optional, Tuple
+from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
-from ddetect_probe import page, state
+from ddetect_probe import lane, page, state
 from ddetect_probe.splice import splice
 
-# Frames of these are never "the line to look at"; a company's own package in site-packages is.
-FRAMEWORKS = frozenset(
-    (
-        "torch", "torchvision", "torchaudio", "torchdata", "numpy", "scipy", "pandas", "PIL", "cv2", "tensorflow",
-        "keras", "jax", "accelerate", "transformers", "datasets", "tokenizers", "deepspeed", "lightning",
-        "pytorch_lightning", "lightning_fabric", "fairscale", "megatron", "apex", "ray", "horovod", "ignite", "timm",
-        "peft", "trl", "hydra", "omegaconf", "click", "typer", "fire", "absl", "tqdm", "wandb", "_pytest", "pluggy",
-        "ddetect", "ddetect_probe", "ddetect_launcher",
-    )
-)  # fmt: skip
+Frame = Tuple[str, str, int]  # function, file, line
+
 _MESSAGE_BYTES = 400
+_TEXT_BYTES = 2000  # the page has 2048 for it
+_FRAMES = 8
+_PYTHONS = "<python>"  # where the standard library and the probe are at home
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
@@ -42,7 +37,7 @@ def watch_endings() -> None:
         try:
             note(kind, value, trace)
             state.mark_exit(page.RAISED)
-            state.mark_exiting()
+            lane.main_ends(raised=True)
         except Exception:
             state.broken("excepthook")
         previous(kind, value, trace)
@@ -59,7 +54,7 @@ def watch_endings() -> None:
         previous_in_thread(args)
 
     threading.excepthook = thread_excepthook
-    atexit.register(state.mark_exit, page.EXITED)
+    atexit.register(_last_word)
     _watch_hard_exit()
     # Finalization begins here, before non-daemon threads are joined and before any atexit function.
     splice(threading._shutdown, _shutting_down, _nothing)  # type: ignore[attr-defined]
@@ -81,9 +76,15 @@ def _watch_hard_exit() -> None:
     os._exit = functools.update_wrapper(_exit, leave)
 
 
+def _last_word() -> None:
+    """Runs when all threads that Python waits for have ended."""
+    state.mark_exit(page.EXITED)
+    _shutting_down()
+
+
 def _shutting_down() -> None:
     if threading.get_ident() == state.main:
-        state.mark_exiting()
+        lane.main_ends()
 
 
 def _nothing_yet() -> None:
@@ -102,27 +103,33 @@ def _child_done(token: None) -> None:
     if value is not None:
         note(type(value), value, value.__traceback__)
     state.mark_exit(page.EXITED if value is None else page.RAISED)
-    state.mark_exiting()
+    lane.main_ends(raised=value is not None)
 
 
 def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:
-    """Write an exception into the page."""
-    function, file, line = innermost_user_frame(trace)
+    """Write an exception into the page, with the frames among which the agent chooses the line to look at."""
+    frames = candidates(trace)
+    outside = [frame for frame in frames if not _home(frame[1])]
+    function, file, line = (outside or frames or [("", "", 0)])[0]
     # Cut by bytes and written as UTF-8: gloo ends every message with an emoji, and its reason must survive the cut.
     message = _message(value).encode("utf-8", "replace")[:_MESSAGE_BYTES].decode("utf-8", "ignore")
-    state.text(
-        "exception",
-        json.dumps(
-            {
-                "type": getattr(kind, "__name__", str(kind)),
-                "message": message,
-                "function": function[-100:],
-                "file": file[-200:],
-                "line": line,
-            },
-            ensure_ascii=False,
-        ),
-    )
+    told: Dict[str, Any] = {
+        "type": getattr(kind, "__name__", str(kind)),
+        "message": message,
+        "function": function[-100:],
+        "file": file[-200:],
+        "line": line,
+    }
+    text = json.dumps(told, ensure_ascii=False)
+    if len(frames) > 1:
+        told["frames"] = []
+        for function, file, line in frames[:_FRAMES]:
+            told["frames"].append((function[-100:], file[-200:], line))
+            longer = json.dumps(told, ensure_ascii=False)
+            if len(longer.encode("utf-8", "replace")) > _TEXT_BYTES:
+                break  # half a text is none: better fewer frames
+            text = longer
+    state.text("exception", text)
 
 
 def _message(value: Any) -> str:
@@ -132,26 +139,29 @@ def _message(value: Any) -> str:
         return ""
 
 
-def innermost_user_frame(trace: Optional[TracebackType]) -> Tuple[str, str, int]:
-    """Function, file and line of the innermost frame that is the user's, or of the innermost there is."""
-    best: Tuple[str, str, int] = ("", "", 0)
-    innermost = best
+def candidates(trace: Optional[TracebackType]) -> List[Frame]:
+    """The innermost frame of each package and of what is not installed, innermost first; of Python's own only the last.
+
+    Which of them is the user's is not known here: only the agent knows what the job has installed.
+    """
+    found: Dict[str, Frame] = {}
+    innermost: List[Frame] = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        innermost = (code.co_name, code.co_filename, trace.tb_lineno)
-        if is_user_file(code.co_filename):
-            best = innermost
+        home = _home(code.co_filename)
+        frame = (code.co_name, code.co_filename, trace.tb_lineno)
+        innermost = [frame]
+        if home != _PYTHONS:
+            found.pop(home, None)  # a dict keeps the order in which its keys came
+            found[home] = frame
         trace = trace.tb_next
-    return best if best[1] else innermost
+    return list(found.values())[::-1] or innermost
 
 
-def is_user_file(file: str) -> bool:
-    """Whether a file is neither a named framework's nor the standard library's."""
-    if file.startswith("<"):
-        return False
+def _home(file: str) -> str:
+    """The top-level package that a file belongs to, where it is installed; "" is outside of all."""
     for folder in ("/site-packages/", "/dist-packages/"):
         if folder in file:
-            package = file.rpartition(folder)[2].partition("/")[0]
-            return package.partition(".")[0] not in FRAMEWORKS
+            return file.rpartition(folder)[2].partition("/")[0]
     # A relative name is the script's; to complete it, the working directory would have to be there still.
-    return not file.startswith((_HERE, _STDLIB))
+    return _PYTHONS if file.startswith(("<", _HERE, _STDLIB)) else ""

@@ -71,5 +71,5 @@ class _Finder:
 
         try:
             spec.__class__ = type(plain.__name__, (plain,), {"__setattr__": __setattr__})
-        except (TypeError, AttributeError):  # an unusual spec: torch's entry point is the other way in
+        except (TypeError, AttributeError):  # an unusual spec: a framework's entry point is the other way in
             pass

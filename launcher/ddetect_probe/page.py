@@ -5,9 +5,10 @@ from the rank. One file per process, fallocated before it is mapped, never trunc
 Never here: torch, sockets, threads, anything but the standard library. The agent imports this module and no other
 of the probe.
 
-Layout, all little-endian signed 64-bit slots: 64 slots of header, 16 lanes, 32 open point-to-point operations, 32
-newest rooted calls, then four texts. A lane is one slot (its time with the phase in the low byte), so it cannot
-tear; rows and texts have a sequence counter that is odd while they are being written.
+Layout, all little-endian signed 64-bit slots: 64 slots of header (the process), 16 rows of lanes (who is judged: torch
+has one, 0), 32 open point-to-point operations, 32 newest rooted calls, then the texts. A lane's phase and time are
+one slot (the phase in the low byte), so they cannot tear; a counter and its time are neighbours; rows of operations and
+texts have a sequence counter that is odd while they are being written.
 """
 
 from __future__ import annotations
@@ -20,31 +21,39 @@ import time
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 MAGIC = int.from_bytes(b"ddetect\0", "little")
-LAYOUT = 1
-SIZE = 16384
+LAYOUT = 2
+SIZE = 20480
 SUFFIX = ".page"
 
 # header slots
 S_MAGIC, S_LAYOUT, S_PID, S_START_TICKS, S_ROLE, S_RANK, S_LOCAL_RANK, S_WORLD = range(8)
 S_RESTART, S_PARENT, S_CREATED_NS, S_TICKS, S_TICK_NS = range(8, 13)
-S_STEPS, S_STEP_NS, S_BATCHES, S_BATCH_NS = range(13, 17)
-S_CALLS, S_CALL_NS, S_P2P, S_P2P_NS = range(17, 21)
+# 13 to 20 are free: until layout 2 they were the counters that are each lane's own now
 S_EXIT, S_EXIT_NS = 21, 22  # Exit code below
 S_WORKER_INDEX, S_FETCH, S_FETCH_NS, S_FETCHES = range(
     23, 27
 )  # FETCH: first dataset index of the batch, -1 if none
 S_PG_STATE, S_PG_NS = 27, 28
 S_FAULT_SIGNAL = 29  # the signal that makes faulthandler write <pid>.fault, 0 if none
-S_HOOKS_OFF = 30  # hooks that switched themselves off after an exception
+S_HOOKS_OFF = 30  # hooks that switched themselves off after an exception; the text "hooks_off" names them
 S_GROUPS_DROPPED = 31  # 1: more groups than the text holds
 S_LOSS, S_GRAD_NORM, S_NUMERIC_NS = 32, 33, 34  # doubles, bit for bit
 HEADER_SLOTS = 64
 
-LANES_AT, LANES = 64, 16
-P2P_AT, P2P_ROWS, P2P_WIDTH = 80, 32, 8  # seq, kind (0 free), peer, tag, group, since_ns, waiting, spare
-CALLS_AT, CALLS_ROWS, CALLS_WIDTH = 336, 32, 6  # seq, op, group, collective seq, root, reduce op
-TEXT_AT = 4224  # bytes
-_TEXTS = {"exception": (4224, 2048), "groups": (6272, 8192), "mailbox": (14464, 512), "script": (14976, 1024)}
+LANES_AT, LANES, LANE_WIDTH = 64, 16, 16
+# Offsets in a lane's row. The thread is the one whose phase this is: Python's ident (py-spy and faulthandler print it)
+# and the kernel's number (/proc has it). Reserved, 0 until somebody writes them: the device plus one, and the newest
+# collective's sequence number with its time. 14 and 15 are free.
+L_PHASE, L_DEVICE, L_IDENT, L_TID = range(4)
+L_STEPS, L_STEP_NS, L_BATCHES, L_BATCH_NS = range(4, 8)
+L_CALLS, L_CALL_NS, L_P2P, L_P2P_NS = range(8, 12)
+L_SEQ, L_SEQ_NS = 12, 13
+P2P_AT, P2P_ROWS, P2P_WIDTH = 320, 32, 8  # seq, kind (0 free), peer, tag, group, since_ns, waiting, spare
+CALLS_AT, CALLS_ROWS, CALLS_WIDTH = 576, 32, 6  # seq, op, group, collective seq, root, reduce op
+_TEXTS = {  # where, in bytes, and how long
+    "exception": (6144, 2048), "groups": (8192, 8192), "mailbox": (16384, 512), "script": (16896, 1024),
+    "framework": (17920, 128), "hooks_off": (18048, 512),
+}  # fmt: skip
 
 # roles, as in ddetect.model.Role
 ROLE_OTHER, ROLE_RANK, ROLE_LOADER_WORKER, ROLE_CHILD = range(4)
@@ -81,10 +90,16 @@ def page_name(pid: int, ticks: int) -> str:
     return f"{pid}.{ticks}{SUFFIX}"
 
 
-# A counter and its time, or a whole row with its sequence counter, in one go: cheaper than slot by slot.
-pack_pair = struct.Struct("<2q").pack_into
-pack_call = struct.Struct("<6q").pack_into
-pack_open_op = struct.Struct("<8q").pack_into
+def lane_at(lane: int) -> int:
+    """The slot where a lane's row begins."""
+    return LANES_AT + lane * LANE_WIDTH
+
+
+# A counter and its time, or a whole row with its sequence counter, in one go: cheaper than slot by slot. Native, like
+# the slots of a memoryview: eight bytes are then one store, where "<q" would write them one by one.
+pack_pair = struct.Struct("2q").pack_into
+pack_call = struct.Struct("6q").pack_into
+pack_open_op = struct.Struct("8q").pack_into
 
 
 class PageWriter:
@@ -122,7 +137,7 @@ class PageWriter:
 
     def lane(self, lane: int, phase: int) -> None:
         """Say what a lane does from now on: one store, which cannot tear."""
-        self.slots[LANES_AT + lane] = (time.monotonic_ns() & ~0xFF) | phase
+        self.slots[lane_at(lane) + L_PHASE] = (time.monotonic_ns() & ~0xFF) | phase
 
     def text(self, name: str, value: str) -> bool:
         """Write a short text; False when it had to be cut."""
@@ -149,6 +164,25 @@ class PageWriter:
         for offset, value in enumerate(values, 1):
             slots[at + offset] = value
         slots[at] = sequence + 1
+
+
+class Lane(NamedTuple):
+    """Who is judged: what it does, since when, in which thread (0: unknown), and how far it has come."""
+
+    lane: int
+    phase: int
+    since_ns: int
+    device: int  # -1: unknown
+    ident: int
+    tid: int
+    steps: int
+    step_ns: int
+    batches: int
+    batch_ns: int
+    calls: int
+    call_ns: int
+    p2p: int
+    p2p_ns: int
 
 
 class OpenOp(NamedTuple):
@@ -206,10 +240,15 @@ class Page:
         """All header slots at once; index them with the S_ constants."""
         return struct.unpack_from(f"<{HEADER_SLOTS}q", self._map, 0)
 
-    def lanes(self) -> List[Tuple[int, int]]:
-        """(phase, since_ns) of every lane that was ever used."""
-        raw = struct.unpack_from(f"<{LANES}q", self._map, LANES_AT * 8)
-        return [(value & 0xFF, value & ~0xFF) for value in raw if value]
+    def lanes(self) -> List[Lane]:
+        """Every lane that was ever used, with its number."""
+        found = []
+        for lane in range(LANES):
+            row = struct.unpack_from(f"<{L_P2P_NS + 1}q", self._map, lane_at(lane) * 8)
+            word = row[L_PHASE]
+            if word:
+                found.append(Lane(lane, word & 0xFF, word & ~0xFF, row[L_DEVICE] - 1, *row[L_IDENT:]))
+        return found
 
     def open_ops(self) -> List[OpenOp]:
         """Point-to-point operations that have begun and not ended."""
@@ -237,6 +276,14 @@ class Page:
     def script(self) -> str:
         """The program the rank runs."""
         return _read_text(self._map, "script")
+
+    def frameworks(self) -> List[str]:
+        """The frameworks whose hooks are in this process, the one that it trains with first."""
+        return _read_text(self._map, "framework").split()
+
+    def hooks_off(self) -> List[str]:
+        """The hooks that switched themselves off, as far as their names fit."""
+        return _read_text(self._map, "hooks_off").split()
 
     def _json(self, name: str) -> Any:
         try:

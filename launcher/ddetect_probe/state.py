@@ -26,11 +26,18 @@ writer: Optional[PageWriter] = None
 raw: Any = bytearray(page.SIZE)  # the same memory as `slots`, for struct
 slots: Slots = memoryview(raw).cast("q")
 main: int = threading.main_thread().ident or 0
+owner: int = main  # ident of the thread that lane 0 is of; lane.py moves it
+floor: int = (
+    0  # a token that is not below it is the owner's, and its leave may write the lane; lane.py lifts it
+)
 user_steps: bool = False  # the user says when a step is done; optimizers no longer count
 undecided: bool = False  # no RANK and no process group yet: the first batch or step makes it rank 0 of 1
 free_rows: List[int] = []
+on_page: List[Callable[[], None]] = []  # run for each page that this process gets
 in_child: List[Callable[[], None]] = []  # run in a forked child, after it has its own page
+on_rank: List[Callable[[], None]] = []  # run when this process turns out to be a rank
 _broken: List[str] = []
+_frameworks: List[str] = []
 
 
 class Mirror:
@@ -43,8 +50,8 @@ class Mirror:
 
 
 mirror = Mirror()
-LANE = page.LANES_AT
-KEEP = ~0xFF
+LANE = page.LANES_AT + page.L_PHASE
+KEEP = 0x7FFF_FFFF_FFFF_FF00  # of a time, beside the phase; `&` with a negative number takes longer
 
 
 def open_page(folder: str, role: int) -> None:
@@ -63,6 +70,21 @@ def open_page(folder: str, role: int) -> None:
         slots = memoryview(raw).cast("q")
     mirror.__init__()  # type: ignore[misc]
     free_rows[:] = range(page.P2P_ROWS)
+    for callback in on_page:
+        callback()
+    _say_broken()
+    text("framework", " ".join(_frameworks))
+
+
+def trains_with(framework: str, certain: bool = True) -> None:
+    """Say whose hooks are in this process; the one that was seen at work comes first."""
+    if certain or framework not in _frameworks:
+        if framework in _frameworks[:1]:
+            return
+        if framework in _frameworks:
+            _frameworks.remove(framework)
+        _frameworks.insert(0 if certain else len(_frameworks), framework)
+        text("framework", " ".join(_frameworks))
 
 
 def set_rank(rank: int, world: int, local_rank: int = -1) -> None:
@@ -73,10 +95,22 @@ def set_rank(rank: int, world: int, local_rank: int = -1) -> None:
         slots[page.S_LOCAL_RANK] = local_rank
 
 
-def decide_alone() -> None:
-    """A process without RANK that trains without a process group is rank 0 of 1."""
+def become_rank(rank: int, world: int, local_rank: int = -1) -> None:
+    """This process is a rank; number and world may still be unknown (-1)."""
     global undecided
     undecided = False
+    slots[page.S_ROLE] = page.ROLE_RANK
+    if rank >= 0:
+        set_rank(rank, world, local_rank)
+    for callback in on_rank:
+        callback()
+
+
+def decide_alone(framework: str) -> None:
+    """A process without a rank that trains without a process group is rank 0 of 1."""
+    global undecided
+    undecided = False
+    trains_with(framework)
     if slots[page.S_ROLE] == page.ROLE_OTHER:
         slots[page.S_ROLE] = page.ROLE_RANK
         set_rank(0, 1, 0)
@@ -87,43 +121,11 @@ def text(name: str, value: str) -> bool:
     return writer.text(name, value) if writer is not None else True
 
 
-def enter_phase(phase: int) -> int:
-    """Put the main thread's lane into a phase; returns what `leave_phase` needs, -1 on another thread."""
-    if get_ident() != main:
-        return -1
-    before = mirror.phase
-    mirror.phase = phase
-    slots[LANE] = (monotonic_ns() & KEEP) | phase
-    return before
-
-
-def leave_phase(before: int) -> None:
-    """Put the lane back into the phase it had."""
-    if before >= 0:
-        mirror.phase = before
-        slots[LANE] = (monotonic_ns() & KEEP) | before
-
-
-def user_step() -> None:
-    """Count a step because the user said so."""
-    global user_steps
-    user_steps = True
-    mirror.steps += 1
-    slots[page.S_STEPS] = mirror.steps
-    slots[page.S_STEP_NS] = monotonic_ns()
-
-
 def mark_exit(how: int) -> None:
     """Write the last word. The first one stays: what is raised at exit is a consequence."""
     if slots[page.S_EXIT] == page.ALIVE:
         slots[page.S_EXIT] = how
         slots[page.S_EXIT_NS] = monotonic_ns()
-
-
-def mark_exiting() -> None:
-    """The interpreter begins to shut down; threads that are still joined show as EXITING."""
-    mirror.phase = page.EXITING
-    slots[LANE] = (monotonic_ns() & KEEP) | page.EXITING
 
 
 def without_signals(call: Callable[[], Any]) -> Any:
@@ -161,10 +163,15 @@ def _handles_signal(frame: FrameType, interrupted: FrameType) -> bool:
 
 
 def broken(name: str) -> None:
-    """Count a hook that switched itself off."""
+    """Say in the page that a hook switched itself off, so that nobody takes silence for health."""
     if name not in _broken:
         _broken.append(name)
-        slots[page.S_HOOKS_OFF] += 1
+        _say_broken()
+
+
+def _say_broken() -> None:
+    slots[page.S_HOOKS_OFF] = len(_broken)
+    text("hooks_off", " ".join(name.replace(" ", "_") for name in _broken))
 
 
 def broken_hooks() -> List[str]:

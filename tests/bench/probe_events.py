@@ -32,7 +32,8 @@ def measure() -> dict[str, float]:
     """Nanoseconds per event, without what an empty function of the same shape costs."""
     import torch
     import torch.distributed as dist
-    from ddetect_probe import call_hooks, groups, loader_hooks, p2p_hooks, page, splice, state, step_hooks
+    from ddetect_probe import page, splice, state
+    from ddetect_probe.hooks.torch import call_hooks, groups, loader_hooks, p2p_hooks, step_hooks
 
     with tempfile.TemporaryDirectory() as run:
         os.mkdir(os.path.join(run, "pages"))
@@ -85,7 +86,7 @@ def measure() -> dict[str, float]:
 
 
 def _wait_ns(work: Any) -> float:
-    from ddetect_probe import p2p_hooks
+    from ddetect_probe.hooks.torch import p2p_hooks
 
     plain = best_ns(lambda: work.wait())
     owner, original = type(work), type(work).wait

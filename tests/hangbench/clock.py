@@ -1,22 +1,38 @@
-"""When a job last moved, seen from outside by nobody's tool: the voluntary context switches of its ranks' main threads.
+"""When a job last moved, seen from outside by nobody's tool: the voluntary context switches of its ranks' threads.
 
-A rank that steps sleeps, waits for its peers and wakes again many times a second; one that hangs does not. A job that
-hangs before its ranks ever met moved last when all but one of them fell asleep. Enters: the pid of a launcher. Leaves:
-unix seconds, exact to about LOOK_EVERY_S. Never here: an opinion about who is at fault.
+A rank that steps sleeps, waits for its peers and wakes again many times a second, in whatever thread it trains; one
+that hangs does not. A job that hangs before its ranks ever met moved last when all but one of them fell asleep. Enters:
+the pid of a launcher. Leaves: unix seconds, exact to about LOOK_EVERY_S. Never here: an opinion about who is at fault.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import psutil
 
 LOOK_EVERY_S = 0.2
 MOVES = 3  # switches between two looks; a poll of a queue every few seconds is not progress
+# Of another thread than the main one: torch's server has one without a name that wakes every 100 ms, and once more for
+# each stack that is read.
+MOVES_BESIDE = 6
 FIND_EVERY = 5  # looks between two searches for ranks
-ASLEEP_S = 2.0  # a main thread that was never seen runnable for that long waits for something
+ASLEEP_S = 2.0  # a rank of which no thread was never seen runnable for that long waits for something
 NEVER_MET_S = 10.0  # at the start the last rank to import torch lets the others wait for seconds
+OF_A_LIBRARY = ("gloo_", "pt_")  # these threads wake by themselves: gloo's loop a hundred times a second
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One thread of a rank, as the kernel shows it."""
+
+    tid: int
+    at_work: bool
+    switches: int
 
 
 class ProgressClock:
@@ -25,7 +41,7 @@ class ProgressClock:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._ranks: dict[int, int] = {}
-        self._switches: dict[int, int] = {}
+        self._switches: dict[int, dict[int, int]] = {}  # pid -> thread -> how often it gave way
         self._asleep_since: dict[int, float] = {}
         self._over = threading.Event()
         self._moves: list[float] = []
@@ -92,20 +108,37 @@ class ProgressClock:
         self.ranks_seen = max(self.ranks_seen, len(found))
 
     def _has_moved(self, pid: int) -> bool:
-        try:
-            with open(f"/proc/{pid}/task/{pid}/status", "rb") as file:
-                lines = file.read().splitlines()
-        except OSError:
+        tasks = list(_tasks_of(pid))
+        if not tasks:
             return False
-        now = next(int(line.split()[1]) for line in lines if line.startswith(b"voluntary_ctxt_switches"))
-        state = next(line.split()[1] for line in lines if line.startswith(b"State:"))
-        if state in (b"R", b"D"):
+        if any(task.at_work for task in tasks):
             self._asleep_since.pop(pid, None)
         else:
             self._asleep_since.setdefault(pid, time.monotonic())
-        before = self._switches.get(pid)
-        self._switches[pid] = now
-        return before is not None and now - before >= MOVES
+        before = self._switches.get(pid, {})
+        self._switches[pid] = {task.tid: task.switches for task in tasks}
+        return any(
+            task.switches - before.get(task.tid, task.switches)
+            >= (MOVES if task.tid == pid else MOVES_BESIDE)
+            for task in tasks
+        )
+
+
+def _tasks_of(pid: int) -> Iterator[_Task]:
+    """The threads of a process that may be its user's."""
+    try:
+        tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return
+    for tid in tids:
+        try:
+            with open(f"/proc/{pid}/task/{tid}/status", encoding="utf-8", errors="replace") as file:
+                told = dict(line.split(":", 1) for line in file.read().splitlines() if ":" in line)
+        except OSError:
+            continue  # it has ended
+        if tid == pid or not told["Name"].strip().startswith(OF_A_LIBRARY):
+            at_work = told["State"].split()[0] in ("R", "D")
+            yield _Task(tid, at_work, int(told["voluntary_ctxt_switches"]))
 
 
 def _ranks_under(pid: int) -> dict[int, int]:

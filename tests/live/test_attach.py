@@ -51,6 +51,16 @@ def confirmed(out: Path) -> list[dict[str, Any]]:
     return [verdict for verdict in told if verdict.get("confirmed_at_unix_ns")]
 
 
+def until_alarm(watcher: subprocess.Popen[str], out: Path) -> tuple[str, str]:
+    """Wait for the alarm and press ctrl-C: the report, and what was said before it."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not confirmed(out) and watcher.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.3)
+    watcher.send_signal(signal.SIGINT)
+    report, news = watcher.communicate(timeout=60)
+    return report, news
+
+
 @pytest.mark.parametrize("name", ["data_worker_stuck", "user_sleep", "sigstop"])
 def test_job_started_alone_gets_the_verdict_that_is_its_truth(name: str, tmp_path: Path) -> None:
     """Attached to while it still trains; the alarm names cause, rank and line, and ctrl-C leaves the job alive."""
@@ -58,11 +68,7 @@ def test_job_started_alone_gets_the_verdict_that_is_its_truth(name: str, tmp_pat
     with running_alone(scenario, PARAMS) as job:
         wait_for_ranks(job.pid, PARAMS.world_size)
         with attached(job.pid, tmp_path, "--patience", "6") as watcher:
-            deadline = time.monotonic() + TIMEOUT_S
-            while not confirmed(tmp_path) and watcher.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.3)
-            watcher.send_signal(signal.SIGINT)
-            report, news = watcher.communicate(timeout=60)
+            report, news = until_alarm(watcher, tmp_path)
             alive = job.poll() is None
 
     (verdict,) = confirmed(tmp_path) or pytest.fail(report + news)

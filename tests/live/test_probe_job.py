@@ -87,7 +87,7 @@ def test_pages_of_a_standing_job_tell_where_each_rank_is(job: Job) -> None:  # n
         return {
             "ranks": sorted(ranks),
             "open": sorted((op.tag, op.waiting) for op in ranks[0].open_ops()),
-            "lanes": [seen.lanes()[0][0] for _, seen in sorted(ranks.items())],
+            "lanes": [seen.lanes()[0].phase for _, seen in sorted(ranks.items())],
             "last": [op for _, op in sorted((c.seq, c.op) for c in ranks[1].calls() if c.group == 0)[-2:]],
             "tp": [any("tp" in g.desc for g in seen.groups()) for seen in ranks.values()],
         }
@@ -110,7 +110,7 @@ def test_pages_of_a_standing_job_tell_where_each_rank_is(job: Job) -> None:  # n
                 2,
                 rank,
             )
-            assert (header[page.S_STEPS], header[page.S_BATCHES]) == (3, 3)
+            assert (seen.lanes()[0].steps, seen.lanes()[0].batches) == (3, 3)
             assert (header[page.S_PG_STATE], header[page.S_HOOKS_OFF]) == (page.PG_READY, 0)
             assert (job.run / "sock" / f"{header[page.S_PID]}.sock").is_socket()
             assert ticks_move(seen)
@@ -119,7 +119,7 @@ def test_pages_of_a_standing_job_tell_where_each_rank_is(job: Job) -> None:  # n
 
         open_ops = {(op.kind, op.peer, op.tag, op.waiting) for op in ranks[0].open_ops()}
         assert open_ops == {(page.RECV, 1, 77, False), (page.RECV, 1, 99, True)}
-        assert ranks[0].lanes()[0][0] == page.P2P
+        assert ranks[0].lanes()[0].phase == page.P2P
         assert {(op.tag, op.waiting) for op in ranks[1].open_ops()} == {(77, False)}
 
         for rank, seen in ranks.items():

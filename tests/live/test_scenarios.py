@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,18 +58,23 @@ def assert_is_truth(result: Result, scenario: Scenario) -> None:
         result.report
     )
     assert verdict["world_size"] == params.world_size
+    assert_is_the_place(verdict, params, scenario, result.report)
+
+
+def assert_is_the_place(verdict: dict[str, Any], params: Params, scenario: Scenario, report: str) -> None:
+    """The struck rank's function and line are the marked ones, its process is the one at fault."""
     struck = [culprit for culprit in verdict["culprits"] if culprit["rank"] == params.rank]
     if scenario.function is not None:
         where = struck[0]["where"]
-        assert where is not None, result.report
+        assert where is not None, report
         place = (where["function"].rpartition(".")[2], Path(where["file"]).name)
-        assert place == (scenario.function, scenario.path.name), result.report
-        assert where["line"] in scenario.lines, result.report
+        assert place == (scenario.function, scenario.path.name), report
+        assert where["line"] in scenario.lines, report
     if scenario.role is not None:
         process = struck[0]["process"]
-        assert process is not None, result.report
+        assert process is not None, report
         index = scenario.index(params) if scenario.index else None
-        assert (process["role"], process["index"]) == (scenario.role, index), result.report
+        assert (process["role"], process["index"]) == (scenario.role, index), report
 
 
 @pytest.mark.parametrize("scenario", HANGING, ids=lambda scenario: scenario.name)

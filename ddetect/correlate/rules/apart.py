@@ -65,7 +65,7 @@ def _all_calls(scene: Scene, waits: Waits) -> dict[int, Called]:
     if any(wait.targets or wait.blind for wait in waits.all) or not scene.steady.all():
         return {}
     ops = scene.snapshot.comms.ops
-    row_of = {int(rank): row for row, rank in enumerate(ops.rank)}
+    row_of = {int(rank): row for row, rank in enumerate(ops.member)}
     calls = {}
     for rank in map(int, scene.ranks):
         doing, row = scene.rank_process(rank).doing, row_of.get(rank)

@@ -30,7 +30,6 @@ from ddetect.correlate.rules.death_words import death_lines
 from ddetect.correlate.rules.on_purpose import ended_on_purpose
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import where_of
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
     UNSEEN_ERROR,
@@ -44,6 +43,7 @@ from ddetect.model import (
     Raised,
     Role,
     Status,
+    rank_of,
 )
 from ddetect.model.claims import LeftBehind, OnPurpose, RaisedFirst, Vanished, WorkersKilled
 from ddetect.model.deeds import Act, Deed
@@ -210,7 +210,7 @@ def _workers_died(scene: Scene, dead: list[tuple[int, Gone]]) -> Finding:
         last = scene.gone_ranks.get(rank)
         if last is not None and last.exception:
             evidence.append(f"{its_rank} raised because of it: {last.exception}")
-        where = where_of(gone.where or _last_frame(scene, gone.pid, Role.LOADER_WORKER))
+        where = scene.whose.where(gone.where or _last_frame(scene, gone.pid, Role.LOADER_WORKER))
         culprits.append(culprit(scene, rank, Deed(Act.LOST_WORKER), where=where, process=process, whole=True))
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.KILLED_BY_SIGNAL, Proof.STRUCTURAL, confidence.DEAD,
@@ -224,7 +224,7 @@ def rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
     raised = one.how is Departure.RAISED
     culprits = []
     for gone in first:
-        where = where_of(gone.where or (None if raised else _last_frame(scene, gone.pid, Role.RANK)))
+        where = scene.whose.where(gone.where or (None if raised else _last_frame(scene, gone.pid, Role.RANK)))
         deed = Deed(Act.RAISED, said=gone.exception) if raised else Deed(Act.WAS_KILLED, signal=gone.signal)
         culprits.append(replace(culprit(scene, gone.rank, deed, where=where, whole=True), pid=gone.pid))
     ranks, where = tuple(gone.rank for gone in first), culprits[0].where
@@ -264,14 +264,13 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     if faults:
         return [_raised_and_lives(scene, faults, deaths)]
     first = max(gone.age_s for gone in deaths)
-    left = [gone.rank for gone in scene.gone_ranks.values() if gone.how is Departure.EXITED]
+    left = [gone.rank for gone in scene.departed if gone.how is Departure.EXITED]
     left = [rank for rank in left if scene.gone_ranks[rank].age_s >= first - SEEN_LATE_S]
     on_the_way = scene.ranks[np.isin(scene.phase, (Phase.LEAVING, Phase.EXITING)) & scene.live]
-    leaving = [
-        int(rank) for rank in on_the_way if int(rank) not in words
-    ]  # who raised does not leave in peace
+    # Who raised does not leave in peace.
+    leaving = [rank_of(int(member)) for member in on_the_way if rank_of(int(member)) not in words]
     ranks = sorted({*left, *leaving})
-    if not ranks or len(ranks) + len(deaths) > scene.world:
+    if not ranks or len(ranks) + len(deaths) > scene.count_ranks:
         return []
     culprits = tuple(culprit(scene, rank, Deed(Act.LEFT_EARLY), whole=True) for rank in ranks)
     # A rank that is still on its way out lives: it is named instead of a death.
@@ -289,7 +288,11 @@ def _raised_and_lives(scene: Scene, faults: Mapping[int, Raised], deaths: list[G
     """What these ranks raised ends them, and the others died of it before they were gone: as sure as a death."""
     culprits = tuple(
         culprit(
-            scene, rank, Deed(Act.RAISED, said=raised.exception), where=where_of(raised.where), whole=True
+            scene,
+            rank,
+            Deed(Act.RAISED, said=raised.exception),
+            where=scene.whose.where(raised.where),
+            whole=True,
         )
         for rank, raised in sorted(faults.items())
     )

@@ -18,7 +18,6 @@ from ddetect.correlate.reasons import user_line
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
-from ddetect.correlate.where import where_of
 from ddetect.frameworks.framework import Agreement, Framework
 from ddetect.model import UNKNOWN, CallSpec, Cause, Group, Proof, Status, Where
 from ddetect.model.claims import Disagree
@@ -94,7 +93,7 @@ def _untold(scene: Scene, wait: Wait, calls: list[Callers]) -> int:
     told = {rank for call in calls for rank in call.ranks.tolist()}
     members = set(standing.members.tolist())
     if not standing.sure_members:
-        members |= {int(rank) for rank in scene.ranks[~scene.progress_read & (scene.ranks < scene.world)]}
+        members |= {int(rank) for rank in scene.ranks[~scene.progress_read & (scene.in_world)]}
     return len(members - told)
 
 
@@ -165,7 +164,7 @@ def _differs(name: str, sides: list[Side]) -> bool:
 def _where(scene: Scene, call: Callers, rank: int, still: set[int]) -> Where | None:
     """The line of the call: the recorder's, or that of a rank which is still in it. Who left is elsewhere by now."""
     if call.frame != UNKNOWN:
-        return where_of(scene.snapshot.comms.frames[call.frame])
+        return scene.whose.where(scene.snapshot.comms.frames[call.frame])
     return user_line(scene, rank) if rank in still else None
 
 

@@ -16,16 +16,18 @@ class Hello(_message.Message):
     def __init__(self, node: _Optional[str] = ..., job: _Optional[str] = ...) -> None: ...
 
 class NodeRoster(_message.Message):
-    __slots__ = ("version", "world_size", "restart", "roster")
+    __slots__ = ("version", "world_size", "restart", "roster", "framework")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     RESTART_FIELD_NUMBER: _ClassVar[int]
     ROSTER_FIELD_NUMBER: _ClassVar[int]
+    FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
     version: int
     world_size: int
     restart: int
     roster: _snapshot_pb2.Bundle
-    def __init__(self, version: _Optional[int] = ..., world_size: _Optional[int] = ..., restart: _Optional[int] = ..., roster: _Optional[_Union[_snapshot_pb2.Bundle, _Mapping]] = ...) -> None: ...
+    framework: str
+    def __init__(self, version: _Optional[int] = ..., world_size: _Optional[int] = ..., restart: _Optional[int] = ..., roster: _Optional[_Union[_snapshot_pb2.Bundle, _Mapping]] = ..., framework: _Optional[str] = ...) -> None: ...
 
 class NodeBeat(_message.Message):
     __slots__ = ("roster_version", "beats")

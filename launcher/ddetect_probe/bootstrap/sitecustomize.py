@@ -1,7 +1,7 @@
-"""Python imports this at start, because its folder leads PYTHONPATH: wait for torch, then let the user's own run.
+"""Python imports this at start, because its folder leads PYTHONPATH: wait for a framework, then let the user's own run.
 
 Enters: every interpreter of the job, Python 2 included. Leaves: an import hook, and the sitecustomize that would have
-run without us, run in our place. Never here: torch, output, syntax that Python 2 does not know.
+run without us, run in our place. Never here: a framework, output, syntax that Python 2 does not know.
 """
 
 import os
@@ -11,7 +11,7 @@ _HERE = os.path.realpath(os.path.dirname(__file__))
 
 
 def _begin():  # type: () -> bool
-    """Let one ddetect of all that are on the path wait for torch; False if this very file ran before."""
+    """Let one ddetect of all that are on the path wait for frameworks; False if this very file ran before."""
     seen = sys.__dict__.setdefault("_ddetect_sitecustomize", [])
     if _HERE in seen:
         return False
@@ -20,7 +20,7 @@ def _begin():  # type: () -> bool
         try:
             import ddetect_probe_autoload  # type: ignore[import-not-found]
 
-            ddetect_probe_autoload.await_torch()
+            ddetect_probe_autoload.await_frameworks()
         except Exception:
             pass
     return True

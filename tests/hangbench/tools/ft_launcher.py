@@ -72,7 +72,7 @@ def has_optimizer(scenario: Scenario) -> bool:
     own = scenario.path.read_text()
     shared = (FOLDER / "training.py").read_text()
     return "optim." in own or (
-        "optim." in shared and re.search(r"training\.(?:run|train)\(", own) is not None
+        "optim." in shared and re.search(r"training\.(?:run|train)\b", own) is not None
     )
 
 

@@ -16,9 +16,14 @@ from ddetect_probe import page as layout
 
 from ddetect.agent.discover import EnvironmentScan, local_world_of
 from ddetect.agent.node import Node
-from ddetect.host.proc import read_stat, read_tasks
+from ddetect.agent.sample import call_in, see
+from ddetect.host.proc import Task, read_stat, read_tasks
 from ddetect.messages import EndRanks, Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
-from ddetect.model import UNKNOWN, Departure, Frame, Gone, P2PKind, Phase, Raised, Role, Sighting
+from ddetect.model import UNKNOWN, Departure, Frame, Gone, P2PKind, Phase, Raised, Role, Sighting, Thread
+from ddetect.stacks.calls import DistCall
+from ddetect.stacks.dump import Dump
+from ddetect.stacks.lanes import OfLane
+from ddetect.stacks.parse import Seen
 from tests.unit.agent.processes import finish, make_run_dir, rank_like
 from tests.unit.stacks.targets import running, until
 
@@ -128,6 +133,61 @@ def test_beat_says_what_the_page_says(run_dir: str) -> None:
     assert 0 <= beats.step_age_s[0] < 60
     assert 0 <= beats.tick_age_s[0] < 60
     assert beats.io_bytes[0] > 0
+
+
+def test_rows_of_a_rank_bear_the_numbers_of_its_lanes(run_dir: str) -> None:
+    """A lane that nobody uses is no row, and those behind it keep their numbers and their own counters."""
+    with watching(run_dir) as node, rank_like(run_dir, 0, how="lanes 1 and 3"):
+        roster = _roster(node)
+        beats = _beat(node).beats
+
+    assert roster is not None
+    assert (roster.roster.rank.tolist(), roster.roster.lane.tolist()) == ([0, 0], [1, 3])
+    assert (beats.step.tolist(), beats.phase.tolist()) == ([10, 30], [Phase.COLLECTIVE] * 2)
+
+
+def test_thread_of_the_lane_is_marked(run_dir: str) -> None:
+    """Whoever judges need not guess whether the main thread is the one that trains."""
+    with watching(run_dir) as node, rank_like(run_dir, 0, how="in a thread") as rank:
+        until(lambda: len(read_tasks(rank.pid)) == 2)
+        seen = _sighting(_evidence(node), rank.pid)
+
+    assert seen.main is not None
+    (marked,) = [thread for thread in seen.threads if thread.lane != UNKNOWN]
+    assert (marked.lane, marked.is_main, marked.stack[0].function) == (0, False, "wait_here")
+
+
+def test_stopped_thread_of_the_lane_is_shown_without_its_stack() -> None:
+    """Where no dumper gets through, the kernel still tells what the lane's thread sleeps in."""
+    tasks = (Task(7, "python", "S", syscall="futex"), Task(9, "python", "S", syscall="flock"))
+
+    seen = see(7, "S", tasks, Dump(unread="ptrace is forbidden"), (OfLane(2, ident=100, tid=9),))
+
+    assert [(t.is_main, t.lane, t.syscall) for t in seen.threads] == [
+        (True, UNKNOWN, "futex"),
+        (False, 2, "flock"),
+    ]
+
+
+def test_blind_probe_is_a_row_with_its_reason(run_dir: str) -> None:
+    """Hooks that switched themselves off, and groups that did not fit, are said: silence would look like health."""
+    with watching(run_dir) as node, rank_like(run_dir, 2, how="blind"):
+        evidence = _evidence(node)
+
+    assert {(item.ranks, item.reason) for item in evidence.look.unread} == {
+        ((2,), "progress: hooks of the probe switched themselves off: all_reduce, optimizer"),
+        ((2,), "collectives: it is in more process groups than its page has room for"),
+    }
+
+
+def test_call_of_a_training_thread_is_found_when_the_main_thread_is_in_none() -> None:
+    """Without a page the arguments of the call are read from whichever thread is in one, the main one first."""
+    main, other = DistCall("barrier"), DistCall("all_reduce")
+    thread = Thread("t", False, False, False, ())
+
+    assert call_in(Dump((Seen(7, thread), Seen(9, thread, other)))) == other
+    assert call_in(Dump((Seen(7, thread, main), Seen(9, thread, other)))) == main
+    assert call_in(Dump((Seen(7, thread),))) is None
 
 
 def test_rank_that_raised_leaves_its_last_words(run_dir: str) -> None:

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from ddetect.correlate.classify import classify_thread, posture_of
-from ddetect.correlate.where import innermost_user, is_user
 from ddetect.errors import UsageError
 from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.frameworks.patterns import parse_patterns, read_patterns
@@ -21,7 +20,6 @@ from tests.unit.correlate.scenes import (
     SITE,
     STUCK_WORKER,
     TRAIN,
-    frames,
     thread,
 )
 
@@ -120,36 +118,8 @@ def test_posture_comes_from_the_kernel(values, posture):
     assert posture_of(thread(*TRAIN, **values), "S") is posture
 
 
-@pytest.mark.parametrize(
-    ("file", "user"),
-    [
-        ("/job/train.py", True),
-        (f"{SITE}/acme_models/layers.py", True),
-        (f"{SITE}/torch/nn/modules/module.py", False),
-        (f"{SITE}/numpy/core/numeric.py", False),
-        ("/usr/lib/python3.11/threading.py", False),
-        ("/home/me/.pyenv/versions/3.12.1/lib/python3.12/queue.py", False),
-        ("<frozen runpy>", False),
-        ("<stdin>", True),
-        ("threading.py", False),
-        ("torch/autograd/graph.py", False),
-        ("train.py", True),
-        ("/x/site/ddetect_probe/beat.py", False),
-        ("/home/me/torch/train.py", True),
-    ],
-)
-def test_user_code_is_what_no_framework_and_no_standard_library_owns(file, user):
-    """A company's package in site-packages is user code; named frameworks are not."""
-    assert is_user(Frame("f", file, 1), TORCH.patterns.packages) is user
-
-
-def test_stack_without_a_user_frame_has_no_where():
-    """Nothing is invented."""
-    assert innermost_user(frames(f"_shutdown {LIB}/threading.py:1"), TORCH.patterns.packages) is None
-
-
 def test_signature_file_of_a_user_comes_first(tmp_path):
-    """A user's own rule wins over ours, and a user's framework is no longer user code."""
+    """A user's own rule wins over ours."""
     mine = tmp_path / "mine.json"
     rule = {"kind": "file_io", "function": "^pull$", "file": "acme/blob\\.py$", "at": "innermost"}
     mine.write_text(json.dumps({"format": 1, "frameworks": ["acme"], "threads": [rule]}))

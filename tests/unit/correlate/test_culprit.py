@@ -377,15 +377,18 @@ def test_all_ranks_stuck_on_the_same_disk_are_all_named():
     assert (verdict.cause, verdict.culprit_ranks) == (Cause.FILE_IO, (0, 1, 2))
 
 
-def test_company_package_is_user_code_and_probe_is_not():
-    """The innermost user frame may live in site-packages; a probe frame above it is skipped."""
+def test_installed_package_and_probe_are_not_user_code():
+    """The line is where the user called the package; the package is in the evidence."""
     builder = build(2)
     builder.enters(0, "all_reduce")
     builder.does(1, "asleep").look = sighting(
         thread("hook /x/ddetect_probe/torch_.py:1", f"pull {SITE}/acme_data/io.py:9", *TRAIN, **SLEEPS)
     )
 
-    assert judge(builder.snapshot()).culprits[0].where == Where("pull", "io.py", 9)
+    verdict = judge(builder.snapshot())
+
+    assert verdict.culprits[0].where == Where("train", "train.py", 40)
+    assert any("pull (acme_data/io.py:9)" in line for line in verdict.evidence)
 
 
 def test_rooted_operation_accuses_the_root_and_not_the_other_leaves():

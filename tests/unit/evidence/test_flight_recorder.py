@@ -250,6 +250,21 @@ def test_caller_is_the_innermost_frame_that_is_not_torchs() -> None:
     assert op.frame == Frame("train", "/home/me/train.py", 12)
 
 
+def test_caller_is_the_users_line_behind_an_installed_trainer() -> None:
+    """What is installed is shown only where nothing else is."""
+    torchs = {"name": "all_reduce", "filename": "/v/site-packages/torch/distributed/c10d.py", "line": 1}
+    trainers = {"name": "reduce", "filename": "/v/site-packages/lightning/x.py", "line": 2}
+    users = {"name": "train", "filename": "/home/me/train.py", "line": 12}
+
+    def caller(*frames: dict[str, object]) -> Frame | None:
+        row = entry(0, "nccl:all_reduce", 1, frames=[*frames])
+        return only(digest(dump(row), rank=0, groups=[NCCL])).ops[0].frame
+
+    assert caller(torchs, trainers, users) == Frame("train", "/home/me/train.py", 12)
+    assert caller(torchs, trainers) == Frame("reduce", "/v/site-packages/lightning/x.py", 2)
+    assert caller(torchs) is None
+
+
 def test_names_hidden_by_detail_mode_are_found_when_there_is_one_group() -> None:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL empties the names; with a single group there is no doubt whose they are."""
     row = entry(0, "gloo:all_reduce", 1, process_group=["", ""])

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.hangbench import clock
 from tests.hangbench.clock import ProgressClock
 from tests.unit.stacks.targets import until
@@ -23,6 +25,20 @@ for rank in ranks:
 """
 SLEEPS = "import time; time.sleep(300)"
 POLLS = "import time\nwhile True: time.sleep(0.01)"
+WORKS_IN_A_THREAD = """
+import ctypes, sys, threading, time
+WORK_S, NAME = 4.0, {name!r}
+def work():
+    if NAME:
+        ctypes.CDLL(None).prctl(15, NAME.encode())
+    until = time.monotonic() + WORK_S
+    while time.monotonic() < until:
+        time.sleep({every_s})
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+time.sleep(300)
+"""
 
 
 def last_move(*ranks: str, still_s: float) -> float | None:
@@ -55,3 +71,25 @@ def test_only_rank_of_a_job_that_polls_does_not_move_it(monkeypatch):
     monkeypatch.setattr(clock, "NEVER_MET_S", 1.0)
 
     assert last_move(POLLS, still_s=3.0) is not None
+
+
+def test_job_whose_ranks_work_in_another_thread_moves():
+    """The main threads wait in join(): the job stands still when the threads that they wait for do."""
+    began = time.time()
+
+    moved = last_move(*[WORKS_IN_A_THREAD.format(name="", every_s=0.01)] * 2, still_s=2.0)
+
+    assert moved is not None
+    assert moved - began > 3.5
+
+
+@pytest.mark.parametrize(("name", "every_s"), [("gloo_tcp_loop", 0.01), ("", 0.09)])
+def test_thread_of_a_library_does_not_move_a_job(monkeypatch, name, every_s):
+    """gloo's loop wakes a hundred times a second, torch's server ten times, whatever their rank does."""
+    monkeypatch.setattr(clock, "NEVER_MET_S", 1.0)
+    began = time.time()
+
+    moved = last_move(*[WORKS_IN_A_THREAD.format(name=name, every_s=every_s)] * 2, still_s=1.5)
+
+    assert moved is not None
+    assert moved - began < 3.0

@@ -60,4 +60,5 @@ def test_a_job_that_needs_a_restart_is_not_run(tmp_path) -> None:
 def test_it_is_known_which_programs_step_an_optimizer() -> None:
     assert has_optimizer(SCENARIOS["user_sleep"])
     assert has_optimizer(SCENARIOS["healthy_spikes"])
+    assert has_optimizer(SCENARIOS["joined_sleep"])  # it hands the function to a thread
     assert not has_optimizer(SCENARIOS["mismatch_op"])

@@ -52,7 +52,11 @@ def test_import_of_torch_makes_a_page(job: Job, fake_torch: str, python: str) ->
     (seen,) = job.pages()
     header = seen.header()
     assert (header[page.S_ROLE], header[page.S_RANK], header[page.S_WORLD]) == (page.ROLE_RANK, 3, 4)
-    assert (header[page.S_STEPS], header[page.S_EXIT]) == (1, page.EXITED)
+    assert (seen.lanes()[0].steps, header[page.S_EXIT]) == (1, page.EXITED)
+    assert (seen.frameworks(), "step_hooks" in seen.hooks_off()) == (
+        ["torch"],
+        True,
+    )  # a torch with nothing in it
 
 
 def test_program_without_torch_gets_no_page(job: Job) -> None:

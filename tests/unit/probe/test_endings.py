@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from ddetect_probe import page
 
+from ddetect.stacks.pyspy import read_pyspy
 from tests.unit.probe.conftest import Job
 from tests.unit.stacks.targets import until
 
@@ -52,6 +53,55 @@ def test_uncaught_exception_is_in_the_page_and_printed_as_ever(job: Job, fake_to
     assert seen.header()[page.S_EXIT] == page.RAISED
 
 
+THROUGH_PACKAGES = """
+import torch, inner, outer
+
+def load():
+    outer.call(parse)
+
+def parse():
+    inner.parse()
+
+load()
+"""
+OUTER = "def call(do):\n    again(do)\ndef again(do):\n    do()\n"
+INNER = "import json\ndef parse():\n    json.loads('{')\n"
+
+
+def test_exception_is_noted_with_the_innermost_frame_of_each_package(job: Job, fake_torch: str) -> None:
+    """Whose they are is not known in the rank; its own guess is what lies outside of site-packages."""
+    outer = job.write("lib/site-packages/outer/__init__.py", OUTER)
+    inner = job.write("lib/site-packages/inner.py", INNER)
+    program = job.write("train.py", THROUGH_PACKAGES)
+
+    job.finish(program, path=f"{fake_torch}:{inner.parent}", RANK="0")
+
+    (seen,) = job.pages()
+    told = seen.exception() or {}
+    assert (told["function"], told["file"], told["line"]) == ("parse", str(program), 8)
+    assert told["frames"] == [["parse", str(inner), 3], ["parse", str(program), 8], ["again", str(outer), 4]]
+
+
+def test_exception_through_many_packages_stays_readable(job: Job, fake_torch: str) -> None:
+    """Where the page has no room for all frames there are fewer, and never half a text."""
+    folder = job.folder / ("deep" * 30) / "site-packages"
+    for number in range(12):
+        inner = f"import p{number + 1}\ndef call():\n    p{number + 1}.call()\n"
+        job.write(
+            str(folder / f"p{number}.py"),
+            inner if number < 11 else "def call():\n    raise OSError('\\\\' * 900)\n",
+        )
+    program = job.write("train.py", "import torch, p0\np0.call()\n")
+
+    job.finish(program, path=f"{fake_torch}:{folder}", RANK="0")
+
+    (seen,) = job.pages()
+    told = seen.exception() or {}
+    assert (told["type"], told["file"]) == ("OSError", str(program))
+    assert 0 < len(told["frames"]) < 8
+    assert told["frames"][0][1] == str(folder / "p11.py")[-200:]
+
+
 def test_exception_in_a_thread_is_kept_but_is_no_exit(job: Job, fake_torch: str) -> None:
     """The process lives on after a thread's exception, and the page says both."""
     program = job.write(
@@ -81,11 +131,91 @@ def test_thread_that_holds_up_the_exit_shows_as_exiting(job: Job, fake_torch: st
     assert process.stdout.readline() == "ready\n"
     seen = await_page(job, process.pid)
 
-    until(lambda: seen.lanes()[0][0] == page.EXITING)
+    until(lambda: seen.lanes()[0].phase == page.EXITING)
 
     assert seen.header()[page.S_EXIT] == page.ALIVE
     process.communicate("", timeout=60)
     assert seen.header()[page.S_EXIT] == page.EXITED
+
+
+TRAINS_IN_A_THREAD = """
+import sys, threading, torch
+from ddetect_probe import lane, page
+
+def train():
+    token = lane.enter_phase(page.COLLECTIVE)
+    print(threading.get_native_id(), flush=True)
+    sys.stdin.readline()
+    lane.leave_phase(token)
+    sys.stdin.readline()
+
+threading.Thread(target=train).start()
+"""
+
+
+def test_main_thread_that_just_ends_does_not_end_the_training(job: Job, fake_torch: str) -> None:
+    """It never joins; Python does. The lane is the training thread's until that one is done."""
+    process = job.start(job.write("train.py", TRAINS_IN_A_THREAD), path=fake_torch, RANK="0")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    tid = int(process.stdout.readline())
+    seen = await_page(job, process.pid)
+    until(lambda: "_shutdown" in functions_of(process.pid))
+
+    inside = seen.lanes()[0].phase, seen.lanes()[0].tid
+    process.stdin.write("\n")
+    process.stdin.flush()
+    until(lambda: seen.lanes()[0].phase == page.OTHER)
+    ticks = seen.header()[page.S_TICKS]
+    until(lambda: seen.header()[page.S_TICKS] > ticks + 2)
+    between = seen.lanes()[0].phase, seen.lanes()[0].tid
+    process.communicate("\n", timeout=60)
+
+    assert (inside, between) == ((page.COLLECTIVE, tid), (page.OTHER, tid))
+    assert (seen.lanes()[0].phase, seen.header()[page.S_EXIT]) == (page.EXITING, page.EXITED)
+
+
+def functions_of(pid: int) -> set[str]:
+    """The functions that its threads are in."""
+    seen = read_pyspy(pid, blocking=True, timeout_s=30)
+    return {frame.function for one in seen for frame in one.thread.stack}
+
+
+FORKS_IN_A_THREAD = """
+import os, sys, threading, torch
+from ddetect_probe import lane, page, state
+
+def train():
+    token = lane.enter_phase(page.DATA)
+    child = os.fork()
+    if child == 0:
+        print(state.owner == threading.get_ident(), state.floor, lane.others, flush=True)
+        lane.leave_phase(token)
+        lane.enter_phase(page.COLLECTIVE)
+        print(os.getpid(), flush=True)
+        sys.stdin.read()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+lane.enter_phase(page.P2P)
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
+
+
+def test_child_that_a_thread_forks_has_that_thread_in_its_lane(job: Job, fake_torch: str) -> None:
+    """Only the thread that forked is in the child, and it is the main one there."""
+    process = job.start(job.write("train.py", FORKS_IN_A_THREAD), path=fake_torch, RANK="0")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "True 0 {}\n"
+    child = int(process.stdout.readline())
+
+    (row,) = await_page(job, child).lanes()
+
+    assert (row.phase, row.tid) == (page.COLLECTIVE, child)
+    assert job.page_of(process.pid).lanes()[0].phase == page.P2P
+    assert process.communicate("", timeout=60)[1] == ""
 
 
 @pytest.mark.parametrize(("status", "said"), [(0, page.EXITED), (3, page.ALIVE)])
@@ -180,7 +310,7 @@ def test_killed_process_leaves_its_page(job: Job, fake_torch: str) -> None:
 
     seen = job.page_of(process.pid)
 
-    assert (seen.header()[page.S_EXIT], seen.lanes()[0][0]) == (page.ALIVE, page.STARTING)
+    assert (seen.header()[page.S_EXIT], seen.lanes()[0].phase) == (page.ALIVE, page.STARTING)
     assert Path(seen.path).exists()
 
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ddetect_probe import call_hooks, groups, p2p_hooks, page, state
+from ddetect_probe import page, state
+from ddetect_probe.hooks.torch import call_hooks, groups, p2p_hooks
 
 
 class FakeGroup:

@@ -13,7 +13,7 @@ from ddetect_probe import page
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     """Slots, lanes, rows and texts come out as they went in."""
     writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
-    writer.slots[page.S_STEPS] = 7
+    page.pack_pair(writer.raw, (page.lane_at(0) + page.L_STEPS) * 8, 7, 70)
     writer.lane(0, page.DATA)
     writer.row(page.P2P_AT, (page.SEND, 3, 0, 1, 55, 1, 0))
     writer.row(page.CALLS_AT, (1, 0, 12, 2, 0))
@@ -21,8 +21,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
     seen = page.Page(writer.path)
 
-    assert seen.header()[page.S_STEPS] == 7
-    assert seen.lanes()[0][0] == page.DATA
+    (lane,) = seen.lanes()
+    assert (lane.lane, lane.phase, lane.steps, lane.step_ns) == (0, page.DATA, 7, 70)
     assert seen.open_ops() == [page.OpenOp(page.SEND, 3, 0, 1, 55, True)]
     assert seen.calls() == [page.Call("broadcast", 0, 12, 2, "")]
     assert seen.groups() == [page.GroupText(0, "0", "default_pg", "gloo", "0-3")]
@@ -123,3 +123,42 @@ def test_full_disk_is_an_error_and_never_a_signal(tmp_path: Path) -> None:
         assert os.listdir(disk) == []
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_lane_is_listed_with_its_number_and_an_unused_one_is_not(tmp_path: Path) -> None:
+    """Readers must not count rows: the third lane is the third even when nobody uses the second."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    for lane in (2, page.LANES - 1):
+        writer.lane(lane, page.DATA)
+        page.pack_pair(writer.raw, (page.lane_at(lane) + page.L_IDENT) * 8, 100 + lane, 200 + lane)
+        for number, slot in enumerate((page.L_STEPS, page.L_BATCHES, page.L_CALLS, page.L_P2P)):
+            page.pack_pair(writer.raw, (page.lane_at(lane) + slot) * 8, lane * 10 + number, number + 1)
+    writer.row(page.P2P_AT, (page.SEND, 3, 0, 1, 55, 1, 0))
+
+    seen = page.Page(writer.path)
+
+    last = page.LANES - 1
+    assert [(row.lane, row.device, row.ident, row.tid) for row in seen.lanes()] == [
+        (2, -1, 102, 202),
+        (last, -1, 100 + last, 200 + last),
+    ]
+    assert [row[6:] for row in seen.lanes()] == [
+        (lane * 10, 1, lane * 10 + 1, 2, lane * 10 + 2, 3, lane * 10 + 3, 4) for lane in (2, last)
+    ]
+    assert len(seen.open_ops()) == 1
+
+
+def test_no_part_of_the_page_lies_over_another() -> None:
+    """Header, lanes, rows and texts follow one another, and all fit."""
+    parts = [
+        (0, page.HEADER_SLOTS * 8),
+        (page.LANES_AT * 8, page.LANES * page.LANE_WIDTH * 8),
+        (page.P2P_AT * 8, page.P2P_ROWS * page.P2P_WIDTH * 8),
+        (page.CALLS_AT * 8, page.CALLS_ROWS * page.CALLS_WIDTH * 8),
+        *sorted(page._TEXTS.values()),
+    ]
+
+    ends = [at + length for at, length in parts]
+
+    assert all(end <= at for end, (at, _) in zip(ends, parts[1:], strict=False))
+    assert ends[-1] <= page.SIZE

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from ddetect_probe import page, room, server, state
+from ddetect_probe import page, room, state
+from ddetect_probe.hooks.torch import server
 
 
 def host(tmp_path: Path, membership: str, limits: dict[str, tuple[str, str]]) -> tuple[str, str]:

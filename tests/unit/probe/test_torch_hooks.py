@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import time
 
 import pytest
@@ -39,10 +40,11 @@ def test_plain_program_is_rank_0_of_1_with_its_batches_and_steps(job: Job, worke
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
     ranks = [p.header() for p in job.pages() if p.header()[page.S_ROLE] == page.ROLE_RANK]
+    (lane,) = [p.lanes()[0] for p in job.pages() if p.header()[page.S_ROLE] == page.ROLE_RANK]
     loaders = [p.header() for p in job.pages() if p.header()[page.S_ROLE] == page.ROLE_LOADER_WORKER]
     (rank,) = ranks
     assert (rank[page.S_RANK], rank[page.S_WORLD]) == (0, 1)
-    assert (rank[page.S_BATCHES], rank[page.S_STEPS]) == (6, 12)
+    assert (lane.batches, lane.steps, lane.phase) == (6, 12, page.EXITING)
     assert (rank[page.S_HOOKS_OFF], rank[page.S_EXIT]) == (0, page.EXITED)
     assert sorted(h[page.S_WORKER_INDEX] for h in loaders) == sorted([*range(workers)] * 2)
     fetches = sum(h[page.S_FETCHES] for h in (loaders or ranks))
@@ -84,13 +86,116 @@ def test_stuck_loader_worker_says_which_batch_it_reads_and_the_rank_that_it_wait
         return [p.header() for p in job.pages() if p.header()[page.S_FETCH] == 20]
 
     # the rank first eats what the other worker has ready
-    until(lambda: stuck() and rank.lanes()[0][0] == page.DATA and rank.header()[page.S_BATCHES] == 5)
+    until(lambda: stuck() and rank.lanes()[0][:2] == (0, page.DATA) and rank.lanes()[0].batches == 5)
     (header,) = stuck()
     assert (header[page.S_ROLE], header[page.S_WORKER_INDEX]) == (page.ROLE_LOADER_WORKER, 1)
     assert (header[page.S_PARENT], header[page.S_RANK]) == (process.pid, 0)
     assert 0 < time.monotonic_ns() - header[page.S_FETCH_NS] < 60e9
-    assert rank.lanes()[0][0] == page.DATA
+    assert rank.lanes()[0].phase == page.DATA
     fifo.write_text("")
+    assert process.communicate(timeout=60)[1] == ""
+
+
+IN_A_THREAD = """
+import sys, threading, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        if index == 1:
+            print(threading.get_native_id(), flush=True)
+            sys.stdin.readline()
+        return torch.zeros(2)
+
+def train():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x in DataLoader(Slow(), batch_size=2):
+        model(x).sum().backward()
+        optimizer.step()
+    print("trained", flush=True)
+    sys.stdin.readline()
+
+thread = threading.Thread(target=train)
+thread.start()
+thread.join()
+"""
+
+
+def test_loop_in_a_thread_is_the_ranks_loop(job: Job) -> None:
+    """The main thread only joins; loads and steps are the other's, and so is the lane."""
+    process = job.start(job.write("train.py", IN_A_THREAD), RANK="0", WORLD_SIZE="1")
+    assert process.stdout is not None
+    assert process.stdin is not None
+    tid = int(process.stdout.readline())
+    (loading,) = job.page_of(process.pid).lanes()
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "trained\n"
+    (after,) = job.page_of(process.pid).lanes()
+
+    assert (loading.tid, loading.phase, loading.steps, loading.batches) == (tid, page.DATA, 0, 0)
+    assert (after.tid, after.phase, after.steps, after.batches) == (tid, page.OTHER, 4, 4)
+    assert process.communicate("\n", timeout=60)[1] == ""
+    assert job.page_of(process.pid).lanes()[0].phase == page.EXITING
+
+
+STATEFUL_WORKER = """
+def _worker_loop(dataset_kind, dataset, index_queue, worker_id, num_workers):
+    dataset()
+"""
+STATEFUL_LOADER = """
+import torch.multiprocessing as multiprocessing
+from .worker import _worker_loop
+
+class StatefulDataLoader:
+    def __init__(self, dataset):
+        self.dataset = dataset
+    def __iter__(self):
+        self.worker = multiprocessing.get_context("fork").Process(
+            target=_worker_loop, args=(0, self.dataset, None, 3, 4))
+        self.worker.start()
+        self.worker.join()
+        return iter(())
+"""
+STATEFUL = """
+import os, sys
+import torch
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+def stuck():
+    print(os.getpid(), flush=True)
+    os.read(3, 1)
+
+read, write = os.pipe()
+os.dup2(read, 3)
+for x in StatefulDataLoader(stuck):
+    pass
+"""
+
+
+def test_loader_of_torchdata_is_a_loader(job: Job) -> None:
+    """It waits for its workers already in __iter__, and they run a loop of its own. (A stand-in of its shape.)"""
+    folder = "site/torchdata/stateful_dataloader"
+    job.write("site/torchdata/__init__.py", "")
+    job.write(f"{folder}/__init__.py", "from .stateful_dataloader import StatefulDataLoader\n")
+    job.write(f"{folder}/worker.py", STATEFUL_WORKER)
+    job.write(f"{folder}/stateful_dataloader.py", STATEFUL_LOADER)
+    process = job.start(
+        job.write("train.py", STATEFUL), path=str(job.folder / "site"), RANK="0", WORLD_SIZE="1"
+    )
+    assert process.stdout is not None
+    number = int(process.stdout.readline())
+    try:
+        worker = job.page_of(number).header()
+        rank = job.page_of(process.pid)
+
+        assert (worker[page.S_ROLE], worker[page.S_WORKER_INDEX]) == (page.ROLE_LOADER_WORKER, 3)
+        assert (rank.lanes()[0].phase, rank.lanes()[0].batches, rank.hooks_off()) == (page.DATA, 0, [])
+    finally:
+        os.kill(number, signal.SIGKILL)
     assert process.communicate(timeout=60)[1] == ""
 
 
@@ -147,7 +252,7 @@ def test_torch_compile_sees_no_graph_break_of_ours(job: Job) -> None:
     assert without_log_heads(watched.stderr) == without_log_heads(plain.stderr)
     (seen,) = job.pages()
     assert seen.header()[page.S_HOOKS_OFF] == 0
-    assert seen.header()[page.S_STEPS] >= 1
+    assert seen.lanes()[0].steps >= 1
 
 
 COMPILES_COLLECTIVES = """
@@ -224,7 +329,8 @@ def test_ranks_of_torch_multiprocessing_are_known_by_what_they_join_as(job: Job,
         (0, 2, page.PG_LEFT),
         (1, 2, page.PG_LEFT),
     ]
-    assert all(h[page.S_CALLS] == 1 and h[page.S_TICKS] >= 1 and h[page.S_EXIT] == page.EXITED for h in ranks)
+    assert [p.lanes()[0].calls for p in job.pages() if p.header()[page.S_ROLE] == page.ROLE_RANK] == [1, 1]
+    assert all(h[page.S_TICKS] >= 1 and h[page.S_EXIT] == page.EXITED for h in ranks)
     assert sorted(path.name for path in (job.run / "sock").iterdir()) == sorted(
         f"{h[page.S_PID]}.sock" for h in ranks
     )
@@ -257,10 +363,10 @@ dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 seen = page.Page(state.writer.path)
 work = dist.all_reduce(torch.ones(1), async_op=True)
 kept = work.wait
-during = seen.lanes()[0][0]
+during = seen.lanes()[0].phase
 with_timeout = kept(__import__("datetime").timedelta(seconds=5))
 del kept
-after = seen.lanes()[0][0]
+after = seen.lanes()[0].phase
 
 class Mine(dist.Work):
     pass

@@ -60,6 +60,14 @@ def loader_hang() -> Incident:
     )
 
 
+def library_line() -> Incident:
+    """The same, and no line of the user's is known."""
+    incident = loader_hang()
+    (culprit,) = incident.verdict.culprits
+    culprit = replace(culprit, where=Where("url_opener", "tariterators.py", 88, library=True))
+    return replace(incident, verdict=replace(incident.verdict, culprits=(culprit,)))
+
+
 def mismatch() -> Incident:
     """Two against two: nobody is the single culprit, no line is known for one side."""
     verdict = Verdict(

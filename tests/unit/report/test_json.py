@@ -74,6 +74,18 @@ def test_culprit_without_line_or_process_has_nulls():
         assert (culprit["where"], culprit["process"], culprit["lane"], culprit["pid"]) == (None,) * 4
 
 
+def test_line_of_a_library_is_marked():
+    """A field beside those that everybody reads, only where it says something."""
+    (culprit,) = verdict_json(incidents.library_line())["culprits"]
+
+    assert culprit["where"] == {
+        "function": "url_opener",
+        "file": "tariterators.py",
+        "line": 88,
+        "library": True,
+    }
+
+
 def test_closed_incident_keeps_history_and_reason():
     """Earlier judgements and the end of the incident are part of the file."""
     said = verdict_json(incidents.closed())

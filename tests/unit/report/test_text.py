@@ -45,6 +45,13 @@ def test_loader_worker_is_named_with_its_line_and_pid():
     ]
 
 
+def test_line_of_a_library_is_marked():
+    """Nobody should look for it in his own files."""
+    (line,) = section(format_report(incidents.library_line()), "Look at")
+
+    assert line.startswith("tariterators.py:88 in url_opener (a library's line)  (rank 2, ")
+
+
 def test_victims_are_listed_as_waiting():
     """Ranks that only wait are said not to be at fault."""
     assert section(format_report(incidents.loader_hang()), "Waiting, not at fault") == [

@@ -171,3 +171,14 @@ def test_faulthandler_cut_off_before_the_main_thread_points_at_none() -> None:
     only_side = FAULT.split("\n\n")[0] + "\n..."
 
     assert [seen.thread.is_main for seen in parse_faulthandler(only_side)] == [False]
+
+
+def test_numbers_of_a_thread_are_those_that_its_dumper_prints() -> None:
+    """py-spy knows Python's and the kernel's, pystack the kernel's, faulthandler Python's."""
+    spied = json.dumps([_thread(9, "t", _frame("f", "/a.py", 1), thread_id=0x7F12)])
+    stacked = 'Traceback for thread 9 (python) [] (most recent call last):\n    (Python) File "/a.py", line 1, in f\n'
+    written = 'Thread 0x00007f12 [t] (most recent call first):\n  File "/a.py", line 1 in f\n'
+
+    seen = (*parse_pyspy(spied, 7), *parse_pystack(stacked, 7), *parse_faulthandler(written))
+
+    assert [(one.tid, one.ident) for one in seen] == [(9, 0x7F12), (9, 0), (0, 0x7F12)]

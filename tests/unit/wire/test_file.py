@@ -38,7 +38,17 @@ from ddetect.wire.file import dump_snapshot, load_snapshot, read_snapshot, write
 
 READ = Frame("read_shard", "/data/train/dataset.py", 88)
 MAIN = Thread(
-    "MainThread", True, False, False, (READ,), "S", "futex_do_wait", "futex", "", ("pthread_cond_wait",)
+    "MainThread",
+    True,
+    False,
+    False,
+    (READ,),
+    "S",
+    "futex_do_wait",
+    "futex",
+    "",
+    ("pthread_cond_wait",),
+    lane=0,
 )
 
 

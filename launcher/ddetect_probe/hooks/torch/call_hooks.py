@@ -16,12 +16,22 @@ from struct import error
 from time import monotonic_ns
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from ddetect_probe import groups, page, state
-from ddetect_probe.page import CALLS_AT, CALLS_ROWS, CALLS_WIDTH, COLLECTIVE, S_CALLS, pack_call, pack_pair
+from ddetect_probe import lane, page, state
+from ddetect_probe.hooks.torch import groups
+from ddetect_probe.page import (
+    CALLS_AT,
+    CALLS_ROWS,
+    CALLS_WIDTH,
+    COLLECTIVE,
+    L_CALLS,
+    LANES_AT,
+    pack_call,
+    pack_pair,
+)  # fmt: skip
 from ddetect_probe.splice import splice
 from ddetect_probe.state import KEEP, LANE, mirror
 
-COUNT_AT = S_CALLS * 8
+COUNT_AT = (LANES_AT + L_CALLS) * 8
 WRONG_ARGUMENTS = (AttributeError, IndexError, RuntimeError, TypeError, error)
 
 _REDUCE: Dict[int, int] = {}  # id of torch's enum value -> our number
@@ -92,8 +102,8 @@ def enter_call() -> int:
     now = monotonic_ns()
     mirror.calls = calls = mirror.calls + 1
     pack_pair(state.raw, COUNT_AT, calls, now)
-    if get_ident() != state.main:
-        return -1
+    if get_ident() != state.owner:
+        return lane.enter(COLLECTIVE, now)
     before = mirror.phase
     mirror.phase = COLLECTIVE
     state.slots[LANE] = (now & KEEP) | COLLECTIVE
@@ -102,9 +112,12 @@ def enter_call() -> int:
 
 def leave_call(before: Optional[int]) -> None:
     """The call returned: the operation is issued, and unless it was asynchronous, done."""
-    if before is not None and before >= 0:
-        mirror.phase = before
-        state.slots[LANE] = (monotonic_ns() & KEEP) | before
+    if before is not None:
+        if before >= state.floor:
+            mirror.phase = before
+            state.slots[LANE] = (monotonic_ns() & KEEP) | before
+        else:
+            lane.leave(before, monotonic_ns())
 
 
 def enter_of(kind: int, has_root: bool, has_op: bool, has_group_root: bool = True) -> Callable[..., int]:

@@ -11,11 +11,11 @@ from _thread import get_ident
 from time import monotonic_ns
 from typing import Any, Callable, List, Tuple
 
-from ddetect_probe import state
-from ddetect_probe.page import OPTIMIZER, OTHER, S_STEPS, STARTING, pack_pair
+from ddetect_probe import lane, state
+from ddetect_probe.page import L_STEPS, LANES_AT, OPTIMIZER, OTHER, STARTING, pack_pair
 from ddetect_probe.state import KEEP, LANE, mirror
 
-STEPS_AT = S_STEPS * 8
+STEPS_AT = (LANES_AT + L_STEPS) * 8
 
 _handles: List[Any] = []
 
@@ -29,10 +29,12 @@ def make_hooks(is_compiling: Callable[[], bool]) -> Tuple[Hook, Hook]:
         if is_compiling():
             return
         try:
-            if get_ident() == state.main:
+            if get_ident() == state.owner:
                 mirror.before_step = mirror.phase
                 mirror.phase = OPTIMIZER
                 state.slots[LANE] = (monotonic_ns() & KEEP) | OPTIMIZER
+            else:
+                lane.enter_step()
         except Exception as error:
             switch_off(error)
 
@@ -45,13 +47,15 @@ def make_hooks(is_compiling: Callable[[], bool]) -> Tuple[Hook, Hook]:
                 mirror.steps = steps = mirror.steps + 1
                 pack_pair(state.raw, STEPS_AT, steps, now)
             if state.undecided:
-                state.decide_alone()
-            if get_ident() == state.main:
+                state.decide_alone("torch")
+            if get_ident() == state.owner:
                 phase = mirror.before_step
                 if phase == STARTING or phase == OPTIMIZER:  # noqa: SIM109 - half the time of `in`, on every step
                     phase = OTHER  # it trains, so it has started; and a step within a step ends both
                 mirror.phase = phase
                 state.slots[LANE] = (now & KEEP) | phase
+            else:
+                lane.leave_step(now, not state.user_steps)
         except Exception as error:
             switch_off(error)
 

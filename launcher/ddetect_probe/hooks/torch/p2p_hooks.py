@@ -19,14 +19,24 @@ from operator import index
 from time import monotonic_ns
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ddetect_probe import groups, page, state
-from ddetect_probe.page import COLLECTIVE, P2P, P2P_AT, P2P_WIDTH, S_P2P, pack_open_op, pack_pair
+from ddetect_probe import lane, page, state
+from ddetect_probe.hooks.torch import groups
+from ddetect_probe.page import (
+    COLLECTIVE,
+    L_P2P,
+    LANES_AT,
+    P2P,
+    P2P_AT,
+    P2P_WIDTH,
+    pack_open_op,
+    pack_pair,
+)  # fmt: skip
 from ddetect_probe.splice import splice
 from ddetect_probe.state import KEEP, LANE, mirror
 
-COUNT_AT = S_P2P * 8
+COUNT_AT = (LANES_AT + L_P2P) * 8
 WAITING = 6  # offset of the field in its row
-Token = List[Any]  # row or -1 (also once a Work has it), phase before or -1, the group
+Token = List[Any]  # row or -1 (also once a Work has it), the lane's token, the group
 
 _rows_of: Dict[int, Tuple[int, Any]] = {}  # id of a Work -> its row and the weak reference that frees it
 _wait: Optional[Wait] = None
@@ -108,11 +118,12 @@ def _open_row(kind: int, found: groups.Known, peer: int, tag: int, phase: int) -
     now = monotonic_ns()
     mirror.p2p = count = mirror.p2p + 1
     pack_pair(state.raw, COUNT_AT, count, now)
-    before = -1
-    if get_ident() == state.main:
+    if get_ident() == state.owner:
         before = mirror.phase
         mirror.phase = phase
         slots[LANE] = (now & KEEP) | phase
+    else:
+        before = lane.enter(phase, now)
     try:
         row = P2P_AT + state.free_rows.pop() * P2P_WIDTH
     except IndexError:  # more are open than there are rows
@@ -149,9 +160,11 @@ def leave_p2p(token: Optional[Token]) -> None:
     row, before, _ = token
     if row >= 0:
         _free(row)
-    if before >= 0:
+    if before >= state.floor:
         mirror.phase = before
         state.slots[LANE] = (monotonic_ns() & KEEP) | before
+    else:
+        lane.leave(before, monotonic_ns())
 
 
 def _free(row: int) -> None:
@@ -190,9 +203,8 @@ class Wait:
         if type(work) is self._owner:
             try:
                 found = _rows_of.get(id(work))
-                if (
-                    found is not None or mirror.phase != COLLECTIVE
-                ):  # inside a collective nothing new is to be said
+                # Inside a collective of its own there is nothing new to be said.
+                if found is not None or mirror.phase != COLLECTIVE or get_ident() != state.owner:
                     return _begin(self._original, work, found)
             except Exception as error:
                 if not state.ours(error):
@@ -217,9 +229,7 @@ class Waiting(functools.partial):  # type: ignore[type-arg]
 
     __slots__ = ("begun",)
 
-    begun: Tuple[
-        int, int, int
-    ]  # the phase before (-1 on another thread), the one we wrote, the row (-1: collective)
+    begun: Tuple[int, int, int]  # the lane's token, the phase we wrote, the row (-1: collective)
 
     def __del__(self) -> None:
         try:
@@ -229,7 +239,9 @@ class Waiting(functools.partial):  # type: ignore[type-arg]
                 if found is not None:
                     _free(found[0])
             # A lane that says something else by now belongs to somebody else (`wait` was kept, not called).
-            if before >= 0 and mirror.phase == phase:
+            if before < state.floor:
+                lane.leave(before, monotonic_ns(), only_from=phase)
+            elif mirror.phase == phase:
                 mirror.phase = before
                 state.slots[LANE] = (monotonic_ns() & KEEP) | before
         except Exception:
@@ -239,13 +251,15 @@ class Waiting(functools.partial):  # type: ignore[type-arg]
 def _begin(original: Any, work: Any, found: Optional[Tuple[int, Any]]) -> Waiting:
     """Note that the host is about to wait for this work."""
     waiting = Waiting(original, work)
-    row, phase, before = -1, COLLECTIVE, -1
+    row, phase = -1, COLLECTIVE
     if found is not None:
         row, phase = found[0], P2P
         state.slots[row + WAITING] = 1
-    if get_ident() == state.main:
+    if get_ident() == state.owner:
         before = mirror.phase
         mirror.phase = phase
         state.slots[LANE] = (monotonic_ns() & KEEP) | phase
+    else:
+        before = lane.enter(phase, monotonic_ns())
     waiting.begun = (before, phase, row)
     return waiting

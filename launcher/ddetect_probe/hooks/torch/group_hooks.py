@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from time import monotonic_ns
-from typing import Any, Callable, List
+from typing import Any, Callable
 
-from ddetect_probe import groups, page, state
+from ddetect_probe import lane, page, state
+from ddetect_probe.hooks.torch import groups
 from ddetect_probe.splice import splice
-
-on_becoming_rank: List[Callable[[], None]] = []  # a process that turns out to be a rank: tick and server
 
 
 def install() -> None:
@@ -39,19 +38,9 @@ def enter_init(rank: Any, world_size: Any) -> int:
     slots[page.S_PG_NS] = monotonic_ns()
     number = rank if isinstance(rank, int) and rank >= 0 else from_environment("RANK")
     size = world_size if isinstance(world_size, int) and world_size > 0 else from_environment("WORLD_SIZE")
-    become_rank(number, size)
-    return state.enter_phase(page.JOINING)
-
-
-def become_rank(rank: int, world: int) -> None:
-    """This process is a rank; number and world may still be unknown (-1)."""
-    state.undecided = False
-    slots = state.slots
-    slots[page.S_ROLE] = page.ROLE_RANK
-    if rank >= 0:
-        state.set_rank(rank, world, from_environment("LOCAL_RANK"))
-    for callback in on_becoming_rank:
-        callback()
+    state.trains_with("torch")
+    state.become_rank(number, size, from_environment("LOCAL_RANK"))
+    return lane.enter_phase(page.JOINING)
 
 
 def from_environment(name: str) -> int:
@@ -69,7 +58,8 @@ def _leave_init(c10d: Any) -> Callable[[int], None]:
         if joined:
             state.set_rank(c10d.get_rank(), c10d.get_world_size(), from_environment("LOCAL_RANK"))
             groups.refresh()
-        state.leave_phase(page.OTHER if joined and before in (page.STARTING, page.LEAVING) else before)
+        begun = joined and lane.phase_before(before) in (page.STARTING, page.LEAVING)
+        lane.leave_phase(lane.with_phase(before, page.OTHER) if begun else before)
 
     return leave_init
 
@@ -77,10 +67,10 @@ def _leave_init(c10d: Any) -> Callable[[int], None]:
 def _enter_destroy(c10d: Any) -> Callable[[Any], int]:
     def enter_destroy(group: Any) -> int:
         if group is not None and group is not c10d.GroupMember.WORLD:
-            return -1
+            return lane.NOTHING
         state.slots[page.S_PG_STATE] = page.PG_LEAVING
         state.slots[page.S_PG_NS] = monotonic_ns()
-        return state.enter_phase(page.LEAVING)
+        return lane.enter_phase(page.LEAVING)
 
     return enter_destroy
 
@@ -94,6 +84,6 @@ def _leave_destroy(c10d: Any) -> Callable[[int], None]:
         groups.refresh()
         # Who has left stays on its way out, whatever it does next: the others may still wait for it.
         left = slots[page.S_PG_STATE] == page.PG_LEFT
-        state.leave_phase(page.LEAVING if left and before >= 0 else before)
+        lane.leave_phase(lane.with_phase(before, page.LEAVING) if left else before)
 
     return leave_destroy

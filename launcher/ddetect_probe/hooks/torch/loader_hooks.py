@@ -1,22 +1,26 @@
 """DataLoader: when a rank waits for its data, and which index each loader worker fetches.
 
-Enters: `_BaseDataLoaderIter.__next__`, the two fetchers, `_worker_loop`. Leaves: the DATA phase, batch and fetch
-counters, the loader worker's role and index. Never here: the data itself.
+Enters: `_BaseDataLoaderIter.__next__`, the two fetchers, `_worker_loop`; of torchdata's StatefulDataLoader, which is
+made of the first three, its own worker loop and `__iter__`, where it waits for its workers' first word. Leaves: the
+DATA phase, batch and fetch counters, the loader worker's role and index. Never here: the data itself.
 """
 
 from __future__ import annotations
 
+import sys
 from _thread import get_ident
 from sys import exc_info
 from time import monotonic_ns
 from typing import Any
 
-from ddetect_probe import page, state
-from ddetect_probe.page import DATA, S_BATCHES, S_FETCH, S_FETCH_NS, S_FETCHES, pack_pair
+from ddetect_probe import lane, page, state
+from ddetect_probe.on_import import after_import
+from ddetect_probe.page import DATA, L_BATCHES, LANES_AT, S_FETCH, S_FETCH_NS, S_FETCHES, pack_pair
 from ddetect_probe.splice import splice
 from ddetect_probe.state import KEEP, LANE, mirror
 
-BATCHES_AT = S_BATCHES * 8
+BATCHES_AT = (LANES_AT + L_BATCHES) * 8
+STATEFUL = "torchdata.stateful_dataloader.stateful_dataloader"
 
 
 def install() -> None:
@@ -33,12 +37,24 @@ def install() -> None:
     ):
         if not splice(function, enter, leave, params):
             state.broken(function.__qualname__)
+    after_import(STATEFUL, hook_stateful)
+
+
+def hook_stateful() -> None:
+    """Hook torchdata's loader, where it is another than torch's."""
+    try:
+        loader: Any = sys.modules[STATEFUL]
+        spliced = splice(loader._worker_loop, enter_worker, leave_worker, ("worker_id",))
+        if not splice(loader.StatefulDataLoader.__iter__, enter_next, lane.leave_phase) or not spliced:
+            state.broken("StatefulDataLoader")
+    except Exception:
+        state.broken("StatefulDataLoader")
 
 
 def enter_next() -> int:
     """The rank asks for a batch."""
-    if get_ident() != state.main:
-        return -1
+    if get_ident() != state.owner:
+        return lane.enter(DATA, monotonic_ns())
     before = mirror.phase
     mirror.phase = DATA
     state.slots[LANE] = (monotonic_ns() & KEEP) | DATA
@@ -52,10 +68,12 @@ def leave_next(before: int) -> None:
         mirror.batches = batches = mirror.batches + 1
         pack_pair(state.raw, BATCHES_AT, batches, now)
         if state.undecided:
-            state.decide_alone()
-    if before >= 0:
+            state.decide_alone("torch")
+    if before >= state.floor:
         mirror.phase = before
         state.slots[LANE] = (now & KEEP) | before
+    else:
+        lane.leave(before, now)
 
 
 def enter_fetch(index: Any) -> None:

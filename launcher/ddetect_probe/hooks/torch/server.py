@@ -23,6 +23,10 @@ def open_server() -> None:
     if _opened_by == os.getpid() or state.writer is None:
         return
     try:
+        import torch.distributed as dist
+
+        if not dist.is_available():
+            return
         from torch._C._distributed_c10d import _WorkerServer
 
         folder = os.path.join(state.run_dir, "sock")

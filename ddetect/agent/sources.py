@@ -1,0 +1,73 @@
+"""What reads one process: its page, torch's Flight Recorder; later TensorFlow's hooks, later files from elsewhere.
+
+Enters: a process of the job. Leaves: a `Reading`: what it does with others, as the same value whoever tells it, or the
+reason why there is none. A new source is one class with this interface, and one more argument of the sampler.
+Never here: stacks (ddetect.stacks), more than one process at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ddetect.agent.flight import FlightReader
+from ddetect.agent.members import Member
+from ddetect.agent.pages import age_s, groups_of
+from ddetect.evidence.flight_tables import CommsBuilder
+from ddetect.model import Comms
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What one source tells of one process. Neither rows nor a reason: it has nothing to tell, which is well."""
+
+    comms: Comms = field(default_factory=Comms)
+    unread: str = ""  # why there is nothing, for the user
+
+
+class Source(Protocol):
+    """Reads one process at a time, from several threads at once."""
+
+    what: str  # what is missing when it cannot be read: "collectives"
+
+    def read(self, process: Member) -> Reading:
+        """Look now. Never raises for a process that is stopped, gone or silent; bounded in time."""
+        ...
+
+
+class FlightRecorderSource:
+    """Collectives, from torch's recorder: how far each group has come, and what is open."""
+
+    what = "collectives"
+
+    def __init__(self, reader: FlightReader) -> None:
+        self._reader = reader
+
+    def read(self, process: Member) -> Reading:
+        """Ask torch's own server."""
+        told = self._reader.read(process)
+        if told.digest is None:
+            return Reading(unread=told.reason)
+        builder = CommsBuilder()
+        builder.add_digest(told.digest)
+        return Reading(builder.build(), told.reason)
+
+
+class PageSource:
+    """Groups, and what the recorder does not see: open sends, receives and monitored barriers."""
+
+    what = "progress"
+
+    def read(self, process: Member) -> Reading:
+        """Read the page, which needs no help of the process."""
+        if process.page is None:
+            return Reading()
+        builder, now_ns = CommsBuilder(), time.monotonic_ns()
+        groups = groups_of(process.page)
+        builder.add_groups(group for several in groups.values() for group in several)
+        for op in process.page.open_ops():
+            group = groups.get(op.group, (None,))[0]
+            age = age_s(op.since_ns, now_ns)
+            builder.add_p2p(process.rank, op.kind, op.peer, op.tag, group, op.waiting, age)
+        return Reading(builder.build())
