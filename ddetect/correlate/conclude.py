@@ -164,11 +164,11 @@ def not_read(scene: Scene) -> tuple[Unread, ...]:
         by_reason: dict[str, list[int]] = {}
         for rank in scene.members[unseen]:
             reason = scene.rank_process(int(rank)).sighting.unread or "its stack was empty"
-            by_reason.setdefault(reason, []).append(int(rank))
-        said += [Unread(tuple(ranks), reason) for reason, ranks in by_reason.items()]
+            by_reason.setdefault(reason, []).append(rank_of(int(rank)))
+        said += [Unread(tuple(sorted(set(ranks))), reason) for reason, ranks in by_reason.items()]
     absent = unheard(scene)
     if absent.any() and not every_node_is_heard(scene):
-        said.append(Unread(tuple(int(rank) for rank in scene.members[absent]), NO_PROCESS))
+        said.append(Unread(tuple(sorted({rank_of(int(rank)) for rank in scene.members[absent]})), NO_PROCESS))
     return tuple(sorted(said, key=lambda item: (item.ranks, item.reason)))
 
 
@@ -178,4 +178,4 @@ def _others_unread(unread: tuple[Unread, ...], named: set[int]) -> bool:
 
 def _of_unread(scene: Scene, unread: tuple[Unread, ...]) -> tuple[RanksUnread, ...]:
     ranks = {rank for item in unread for rank in item.ranks}
-    return (RanksUnread(tuple(sorted(ranks)), scene.world),) if ranks else ()
+    return (RanksUnread(tuple(sorted(ranks)), scene.count_ranks),) if ranks else ()

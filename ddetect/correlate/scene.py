@@ -111,6 +111,7 @@ class Scene:
             if gone.role is Role.RANK:
                 for member in self.members_of(gone.rank):
                     self.gone_ranks.setdefault(member, gone)
+        self.departed: list[Gone] = list(dict.fromkeys(self.gone_ranks.values()))  # each process once
         self.gone: Bools = np.isin(self.members, np.fromiter(self.gone_ranks, np.int64, len(self.gone_ranks)))
         unread = [rank for item in snapshot.unread for rank in item.ranks]
         self.said_unread: Bools = np.isin(self.rank, np.array(unread, np.int64))
@@ -236,7 +237,13 @@ class Scene:
     @cached_property
     def names(self) -> Names:
         """How sentences call the members of this job."""
-        return Names(self.framework.words, self.world, self.snapshot.lanes)
+        return Names(self.framework.words, self.count_ranks, self.snapshot.lanes)
+
+    @cached_property
+    def count_ranks(self) -> int:
+        """How many ranks the job has, however many members each of them is."""
+        world_size = self.snapshot.world_size
+        return world_size if world_size > 0 else len(np.unique(self.rank))
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:

@@ -18,7 +18,6 @@ from ddetect.model.homes import CodeHomes, Owner, is_probe_file, whose
 Path = tuple[tuple[str, str], ...]
 
 _IMPORT_ROOT = re.compile(r"^.*/(?:site-packages|dist-packages|lib(?:64)?/python3(?:\.\d+)?t?)/")
-"""How a line is marked that is shown for want of one of the user's."""
 
 _MOST_FILES = 16384
 """Files whose owner is remembered; a job that makes up file names does not fill our memory."""

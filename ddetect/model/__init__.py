@@ -2,8 +2,7 @@
 
 Rooms: tables (what a table is), members (who is judged), sightings (what a process looks like), comms (what members do
 with each other), homes (whose code a file is), snapshot (all a judgement may look at), verdict (what is said), words
-(how things are called). All of it is imported from here; deeds and claims, which are what is said as values, from
-their rooms.
+(how things are called). All of it is imported from here; deeds and claims, what is said as values, from their rooms.
 Never here: I/O, protobuf, dictionaries that travel, rules.
 """
 

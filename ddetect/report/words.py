@@ -15,6 +15,8 @@ from ddetect.model import Names, Where, lane_of, rank_of
 from ddetect.rankset import format_members, format_ranks
 
 PLAIN = Names()
+LIBRARYS_LINE = "(a library's line)"
+"""How a line is marked that is shown for want of one of the user's."""
 
 LIBRARYS_LINE = "(a library's line)"
 

@@ -80,7 +80,7 @@ def is_ended_by_launcher(gone: Gone) -> bool:
 
 def deaths_of(scene: Scene) -> list[Gone]:
     """Ranks that ended as they should not."""
-    return [gone for gone in dict.fromkeys(scene.gone_ranks.values()) if gone.is_death]
+    return [gone for gone in scene.departed if gone.is_death]
 
 
 def last_words(scene: Scene) -> dict[int, Raised]:

@@ -43,6 +43,7 @@ from ddetect.model import (
     Raised,
     Role,
     Status,
+    rank_of,
 )
 from ddetect.model.claims import LeftBehind, OnPurpose, RaisedFirst, Vanished, WorkersKilled
 from ddetect.model.deeds import Act, Deed
@@ -263,14 +264,13 @@ def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     if faults:
         return [_raised_and_lives(scene, faults, deaths)]
     first = max(gone.age_s for gone in deaths)
-    left = [gone.rank for gone in scene.gone_ranks.values() if gone.how is Departure.EXITED]
+    left = [gone.rank for gone in scene.departed if gone.how is Departure.EXITED]
     left = [rank for rank in left if scene.gone_ranks[rank].age_s >= first - SEEN_LATE_S]
     on_the_way = scene.members[np.isin(scene.phase, (Phase.LEAVING, Phase.EXITING)) & scene.live]
-    leaving = [
-        int(rank) for rank in on_the_way if int(rank) not in words
-    ]  # who raised does not leave in peace
+    # Who raised does not leave in peace.
+    leaving = [rank_of(int(member)) for member in on_the_way if rank_of(int(member)) not in words]
     ranks = sorted({*left, *leaving})
-    if not ranks or len(ranks) + len(deaths) > scene.world:
+    if not ranks or len(ranks) + len(deaths) > scene.count_ranks:
         return []
     culprits = tuple(culprit(scene, rank, Deed(Act.LEFT_EARLY), whole=True) for rank in ranks)
     # A rank that is still on its way out lives: it is named instead of a death.

@@ -63,7 +63,7 @@ def _leaves_since_s(scene: Scene, rank: int) -> float:
 
 def _all_were_ended(scene: Scene, deaths: list[Gone]) -> bool:
     """Whether all ranks that we know of, and more than one of several, got SIGTERM in one moment."""
-    if scene.live.any() or len(deaths) < len(scene.gone_ranks) or len(deaths) < min(2, scene.world):
+    if scene.live.any() or len(deaths) < len(scene.departed) or len(deaths) < min(2, scene.count_ranks):
         return False
     ages = [gone.age_s for gone in deaths]
     return all(map(is_ended_by_launcher, deaths)) and max(ages) - min(ages) <= SEEN_LATE_S

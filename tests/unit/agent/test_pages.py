@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ddetect_probe import page
 
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import raised_in

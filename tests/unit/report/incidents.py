@@ -117,5 +117,5 @@ def closed() -> Incident:
         number=4,
         stage=Stage.CLOSED,
         history=(earlier, same),
-        closed=Closed("progress resumed: step 413", 75.5, JUDGED_NS + 75_500_000_000),
+        closed=Closed("progress resumed: step 413", 75.5, JUDGED_NS + 75_500_000_000, recovered=True),
     )

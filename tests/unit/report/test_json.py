@@ -94,6 +94,7 @@ def test_closed_incident_keeps_history_and_reason():
         "reason": "progress resumed: step 413",
         "lasted_s": 75.5,
         "at_unix_ns": incidents.JUDGED_NS + 75_500_000_000,
+        "recovered": True,
     }
     assert [(item["stage"], item["cause"], item["culprits"]) for item in said["history"]] == [
         ("suspected", "user_code", "2"),
