@@ -51,12 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the job is over."""
+    from ddetect.cli.signatures import read_patterns
     from ddetect.coordinator.act import parse_on_hang
     from ddetect.coordinator.incidents import Incidents
     from ddetect.coordinator.server import Coordinator, Options, check_listen
     from ddetect.coordinator.state import JobState
     from ddetect.errors import UsageError
-    from ddetect.frameworks.patterns import read_patterns
     from ddetect.model import Settings
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")

@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ddetect.cli.look import wants_color
+from ddetect.cli.signatures import read_patterns
 from ddetect.correlate.judge import judge
 from ddetect.errors import BadSnapshot
-from ddetect.frameworks.patterns import read_patterns
 from ddetect.model import Incident, Snapshot, Stage, Status, Verdict
 from ddetect.report.formats import JSON, REPORTS, TEXT, Report, Shown, named
 from ddetect.wire.file import read_snapshot

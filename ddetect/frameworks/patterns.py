@@ -13,7 +13,7 @@ from functools import lru_cache
 from ddetect.errors import UsageError
 from ddetect.frameworks.kinds import Kind
 
-_HINT = 'See ddetect/frameworks/general.json for the format: {"format": 1, "frameworks": [...], "threads": [...]}.'
+HINT = 'See ddetect/frameworks/general.json for the format: {"format": 1, "frameworks": [...], "threads": [...]}.'
 _PLACES = ("innermost", "above_user", "anywhere")
 _TURNS = ("first", "usual", "late")
 
@@ -60,13 +60,11 @@ NOTHING = Patterns()
 
 def _frame_pattern(item: object, source: str) -> FramePattern:
     if not isinstance(item, dict):
-        raise UsageError(f"{source}: {item!r} is not a frame pattern", _HINT)
+        raise UsageError(f"{source}: {item!r} is not a frame pattern", HINT)
     try:
         return FramePattern(re.compile(str(item.get("function", ""))), re.compile(str(item.get("file", ""))))
     except re.error as error:
-        raise UsageError(
-            f"{source}: {error.pattern!r} is not a regular expression: {error}", _HINT
-        ) from error
+        raise UsageError(f"{source}: {error.pattern!r} is not a regular expression: {error}", HINT) from error
 
 
 @lru_cache(maxsize=16)  # a user's own come with every snapshot
@@ -75,9 +73,9 @@ def parse_patterns(text: str, source: str = "signatures") -> Patterns:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{source} is not JSON: {error}", _HINT) from error
+        raise UsageError(f"{source} is not JSON: {error}", HINT) from error
     if not isinstance(data, dict) or data.get("format") != 1:
-        raise UsageError(f"{source} is not a signature file of format 1", _HINT)
+        raise UsageError(f"{source} is not a signature file of format 1", HINT)
     stacks = [
         _stack_pattern(item, f"{source}, rule {number}")
         for number, item in enumerate(data.get("threads", []), 1)
@@ -88,27 +86,14 @@ def parse_patterns(text: str, source: str = "signatures") -> Patterns:
 def _stack_pattern(item: dict[str, object], name: str) -> StackPattern:
     frame = _frame_pattern(item, name)
     if not frame.function.pattern and not frame.file.pattern:
-        raise UsageError(f"{name} has neither `function` nor `file`: it would fit every stack", _HINT)
+        raise UsageError(f"{name} has neither `function` nor `file`: it would fit every stack", HINT)
     kind = Kind.named(str(item.get("kind", "")))
     if kind is None:
-        raise UsageError(f"{name}: {item.get('kind')!r} is not a kind", _HINT)
+        raise UsageError(f"{name}: {item.get('kind')!r} is not a kind", HINT)
     at, turn = str(item.get("at", "above_user")), str(item.get("turn", "usual"))
     for given, known in (("at", _PLACES), ("turn", _TURNS)):
         value = at if given == "at" else turn
         if value not in known:
-            raise UsageError(f"{name}: `{given}` is {value!r}, not one of {', '.join(known)}", _HINT)
+            raise UsageError(f"{name}: `{given}` is {value!r}, not one of {', '.join(known)}", HINT)
     under = _frame_pattern(item["under"], name) if "under" in item else None
     return StackPattern(kind, at, frame, under, str(item.get("op", "")), _TURNS.index(turn))
-
-
-def read_patterns(path: str | None) -> str:
-    """The text of a user's pattern file, checked; nothing without one. Raises UsageError when the file is no good."""
-    if not path:
-        return ""
-    try:
-        with open(path, encoding="utf-8") as handle:
-            text = handle.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the signature file {path}: {error}", _HINT) from error
-    parse_patterns(text, path)
-    return text

@@ -8,7 +8,7 @@ Never here: resolving names, opening sockets, deciding who serves.
 
 from __future__ import annotations
 
-import os
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ class Rendezvous:
 def parse_rendezvous(argv: Sequence[str], environ: Mapping[str, str]) -> Rendezvous:
     """The meeting point named by a torchrun or accelerate line; one node when it is neither."""
     for index, word in enumerate(argv):
-        name = os.path.basename(word)
+        name = posixpath.basename(word)
         behind = argv[index + 1] if index + 1 < len(argv) else ""
         if name == "torchrun":
             return _torchrun(_options(argv[index + 1 :], _TORCHRUN_FLAGS), environ)

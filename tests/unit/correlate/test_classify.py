@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from ddetect.cli.signatures import read_patterns
 from ddetect.correlate.classify import classify_thread, posture_of
 from ddetect.errors import UsageError
 from ddetect.frameworks.kinds import Kind, Posture
-from ddetect.frameworks.patterns import parse_patterns, read_patterns
+from ddetect.frameworks.patterns import parse_patterns
 from ddetect.frameworks.torch import TORCH
 from ddetect.model import Frame, Role
 from tests.unit.correlate.scenes import (
