@@ -30,6 +30,7 @@ from ddetect.agent.pages import (
 )
 from ddetect.agent.sources import Reading, Source
 from ddetect.evidence.flight_tables import CommsBuilder
+from ddetect.frameworks import FRAMEWORKS, Registry
 from ddetect.host.gpu import Gpus, busy_by_pid, has_gpu_open, read_gpus
 from ddetect.host.homes import homes_of_process, read_homes
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
@@ -39,7 +40,6 @@ from ddetect.model import (
     UNKNOWN,
     CallSpec,
     Comms,
-    Group,
     Look,
     P2PKind,
     Role,
@@ -58,11 +58,9 @@ from ddetect.stacks.lanes import OfLane, lane_of
 # Enough to keep the cores busy; more would only make each dump slow enough to run into its timeout.
 AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
 _PATIENCE_S, _NATIVE_PATIENCE_S = 3.0, 6.0
-DEFAULT_GROUP = Group("", "0", "default_pg")
 _ANONYMOUS = re.compile(r"^(pipe:|socket:)\[\d+\]$")
 _PID = re.compile(r"\bpid \d+\b")
 _NO_HOMES = CodeHomes()
-_WORKER_FILES = ("data/_utils/worker.py", "stateful_dataloader/worker.py")  # torch's loader, torchdata's
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +78,29 @@ class Looked:
 class Sampler:
     """Takes evidence with its own threads: one set dumps stacks, another asks Flight Recorders."""
 
-    def __init__(self, census: Census, sources: Sequence[Source], *, probes: bool = True) -> None:
+    def __init__(
+        self,
+        census: Census,
+        sources: Sequence[Source],
+        *,
+        probes: bool = True,
+        frameworks: Registry = FRAMEWORKS,
+    ) -> None:
         self._census = census
         self._probes = probes  # False: nobody expects any, so a missing one is not worth a word
         self._sources = tuple(sources)
+        self._calls = tuple(one.calls for one in frameworks.values())
+        self._worker_loops = tuple(one.worker_loop for one in frameworks.values())
         self._dumps = ThreadPoolExecutor(AT_ONCE, "ddetect-dump")
         self._asks = ThreadPoolExecutor(AT_ONCE, "ddetect-flight")
+        self._files = ThreadPoolExecutor(1, "ddetect-files")
         self._has_gpus = True  # until NVML says otherwise
 
     def close(self) -> None:
         """Let go of the threads; what they run is under timeouts of its own."""
         self._dumps.shutdown(wait=False, cancel_futures=True)
         self._asks.shutdown(wait=False, cancel_futures=True)
+        self._files.shutdown(wait=False, cancel_futures=True)
 
     def targets(self) -> tuple[list[JobProcess], list[JobProcess]]:
         """Rank processes, and the processes that work for them, right now."""
@@ -110,14 +119,21 @@ class Sampler:
         everyone = [*ranks, *helpers]
         native = frozenset(order.native_pids)
         living = [member for member in ranks if not member.gone]
-        asked = {(m.key, one.what): self._asks.submit(one.read, m) for m in living for one in self._sources}
+        homes = self._files.submit(read_homes, self._census.run_dir)
+        asked = {
+            (member.key, one.what): self._asks.submit(one.read, member)
+            for member in living
+            for one in self._sources
+            if one.waits
+        }
         looks = {m.key: self._dumps.submit(self._look, m, m.pid in native) for m in everyone}
-        homes = self._asks.submit(read_homes, self._census.run_dir)
         gpus = self._asks.submit(read_gpus) if self._has_gpus else None
         everything: list[Future[Any]] = [*asked.values(), *looks.values(), homes, *([gpus] if gpus else [])]
         wait(everything, timeout=_NATIVE_PATIENCE_S if native else _PATIENCE_S)
         looked = [_result(looks[member.key]) for member in everyone]
         readings = {key: _answer(future, key[1]) for key, future in asked.items()}
+        for member in living:
+            readings |= {(member.key, one.what): one.read(member) for one in self._sources if not one.waits}
         told = [readings[member.key, one.what].comms for member in living for one in self._sources]
         told += [
             comms_of_call(member.rank, look.call)
@@ -126,7 +142,7 @@ class Sampler:
         ]
         interpreters = [homes.result()] if homes.done() and not homes.exception() else []
         look = Look(
-            _sample(everyone, looked, self._busy(gpus)),
+            _sample(everyone, looked, self._busy(gpus), self._worker_loops),
             join(Comms, told),
             _unread(everyone, looked, readings, probes=self._probes),
             join_homes([*interpreters, *(look.homes for look in looked)]),
@@ -153,7 +169,7 @@ class Sampler:
             states=stat.state + "".join(task.state for task in tasks),
             fault=FaultFile(path, signal) if signal else None,
             native=native,
-            arguments=member.page is None and member.role is Role.RANK,
+            calls=self._calls if member.page is None and member.role is Role.RANK else (),
         )
         seen = see(member.pid, stat.state, tasks, dump, threads_of(member))
         on_gpu = member.role is Role.RANK and has_gpu_open(member.pid)
@@ -222,7 +238,12 @@ def _answer(future: Future[Reading], what: str) -> Reading:
     return future.result() if error is None else Reading(unread=f"reading its {what} failed: {error!r}")
 
 
-def _sample(members: list[JobProcess], looked: list[Looked], busy: dict[int, float]) -> Sample:
+def _sample(
+    members: list[JobProcess],
+    looked: list[Looked],
+    busy: dict[int, float],
+    worker_loops: Sequence[re.Pattern[str]],
+) -> Sample:
     now_ns = time.monotonic_ns()
     numbers: dict[Sighting, int] = {}
     columns: defaultdict[str, list[float]] = defaultdict(list)
@@ -230,7 +251,7 @@ def _sample(members: list[JobProcess], looked: list[Looked], busy: dict[int, flo
         fetching, fetch_age_s = fetching_of(member, now_ns)
         row = {
             "rank": member.rank,
-            "role": _role(member, look.sighting),
+            "role": _role(member, look.sighting, worker_loops),
             "index": member.index,
             "pid": member.pid,
             "sighting": numbers.setdefault(look.sighting, len(numbers)),
@@ -246,17 +267,17 @@ def _sample(members: list[JobProcess], looked: list[Looked], busy: dict[int, flo
     return Sample(**columns, sightings=tuple(numbers))  # type: ignore[arg-type]  # freeze() makes arrays
 
 
-def _role(member: JobProcess, sighting: Sighting) -> Role:
+def _role(member: JobProcess, sighting: Sighting, worker_loops: Sequence[re.Pattern[str]]) -> Role:
     """A child without a page is a loader worker when its stack says so."""
     stack = sighting.main.stack if member.role is Role.CHILD and sighting.main is not None else ()
-    loops = any(frame.function == "_worker_loop" and frame.file.endswith(_WORKER_FILES) for frame in stack)
+    loops = any(loop.search(f"{frame.file}:{frame.function}") for loop in worker_loops for frame in stack)
     return Role.LOADER_WORKER if loops else member.role
 
 
 def comms_of_call(rank: int, call: DistCall) -> Comms:
     """A call that only the stack shows: its group is known if it is the default one, its sequence number never is."""
     builder = CommsBuilder()
-    group = DEFAULT_GROUP if call.default_group else None
+    group = call.group
     if not call.is_p2p:
         builder.add_call(rank, group, CallSpec(call.op, root=call.peer))
     elif call.op == "send":

@@ -30,6 +30,7 @@ class Source(Protocol):
     """Reads one process at a time, from several threads at once."""
 
     what: str  # what is missing when it cannot be read: "collectives"
+    waits: bool  # whether it may have to wait for the process; else it is read in no time
 
     def read(self, process: JobProcess) -> Reading:
         """Look now. Never raises for a process that is stopped, gone or silent; bounded in time."""
@@ -40,6 +41,7 @@ class FlightRecorderSource:
     """Collectives, from torch's recorder: how far each group has come, and what is open."""
 
     what = "collectives"
+    waits = True
 
     def __init__(self, reader: FlightReader) -> None:
         self._reader = reader
@@ -58,6 +60,7 @@ class PageSource:
     """Groups, and what the recorder does not see: open sends, receives and monitored barriers."""
 
     what = "progress"
+    waits = False
 
     def read(self, process: JobProcess) -> Reading:
         """Read the page, which needs no help of the process."""

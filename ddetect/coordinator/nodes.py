@@ -136,7 +136,7 @@ class Nodes:
 
     def framework(self) -> str:
         """What the ranks train with, as most nodes say; empty when none does."""
-        told = [node.roster.framework for node in self.nodes.values() if node.roster is not None]
+        told = [node.roster.framework for node in self.nodes.values() if node.roster and not node.stale]
         named = [name for name in told if name]
         return max(named, key=named.count, default="")
 

@@ -148,7 +148,12 @@ def classify(
         return classify_thread(thread, framework, process_state=sighting.state, role=role, whose=whose)
 
     told = next((thread for thread in sighting.threads if thread.lane == lane), None)
-    thread = told or sighting.main
+    if told is not None and not told.stack and not told.native:
+        told = None  # it runs no Python now, so another one tells more
+    main = sighting.main
+    if main is not None and main.lane not in (UNKNOWN, lane):
+        main = None  # another lane's
+    thread = told or main
     if thread is None:
         state = sighting.state
         posture = {"D": Posture.DISK, "T": Posture.FROZEN, "t": Posture.FROZEN}.get(state, Posture.UNKNOWN)
@@ -156,5 +161,5 @@ def classify(
     own = doing(thread)
     if role is not Role.RANK or len(sighting.threads) < 2 or (told is not None and not waits_for_others(own)):
         return own
-    others = (one for one in sighting.threads if one is not thread and one.lane in (UNKNOWN, lane))
+    others = (one for one in sighting.threads if one is not thread and one.lane == UNKNOWN)
     return most_telling(own, [doing(one) for one in others])

@@ -17,16 +17,17 @@ import numpy as np
 from ddetect.correlate.classify import classify, classify_thread
 from ddetect.correlate.doing import Doing
 from ddetect.correlate.where import Path, Whose, functions, whose_of
-from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
+from ddetect.frameworks import framework_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import COMMUNICATING, Kind, Posture
-from ddetect.model import Ints, Role, Sample, Sighting, Snapshot, Thread
+from ddetect.model import Ints, Role, Sample, Sighting, Snapshot, Thread, lane_of, rank_of
 from ddetect.model.homes import CodeHomes
-from ddetect.rankset import format_ranks
+from ddetect.rankset import format_members
 
 IO_NOISE_BYTES = 65536
 """Less than this between two looks is logging and our own questions, not a checkpoint."""
 
+STACK_CHANGES = "the stack changes"
 BYTES_MOVE = "bytes are read or written"
 CHILD_MOVES = "a child process reads or writes"
 AWAITED_CHILD_MOVES = "a child process that it waits for reads or writes"
@@ -37,6 +38,7 @@ WEAK = frozenset({CHILD_MOVES, THREAD_MOVES})
 
 _UNKNOWN_HOMES = CodeHomes()
 _TRAINING = COMMUNICATING | {Kind.BACKWARD, Kind.OPTIMIZER}
+_LOADING = frozenset({Kind.DATA_LOADING, Kind.FETCH})
 _TALKS_TO_CHILDREN = re.compile(
     r"(concurrent/futures/process|loky/process_executor|_async_process_executor|(^|/)subprocess)\.py$"
 )
@@ -64,17 +66,24 @@ class _Known:
     framework: Framework
     whose: Whose
 
-    def process(self, sighting: Sighting, role: Role = Role.RANK) -> Doing:
-        return classify(sighting, self.framework, role, whose=self.whose)
+    def process(self, sighting: Sighting, role: Role = Role.RANK, lane: int = 0) -> Doing:
+        return classify(sighting, self.framework, role, lane, whose=self.whose)
 
     def thread(self, thread: Thread) -> Doing:
         return classify_thread(thread, self.framework, whose=self.whose)
 
+    def surely_trains(self, doing: Doing) -> bool:
+        """Whether the thread that speaks is the job's own loop: told so, the main one, or met at its work."""
+        thread = doing.thread
+        if thread is None or thread.is_main or thread.lane >= 0 or doing.kind in _TRAINING | _LOADING:
+            return thread is not None
+        return any(f"/{self.framework.name}/" in frame.file for frame in thread.stack)
 
-def moved(snapshot: Snapshot, ranks: Iterable[int], frameworks: Registry = FRAMEWORKS) -> Motion:
-    """What moved among these ranks between the first look and the last: fetches, stacks, bytes."""
-    wanted = np.unique(np.fromiter(ranks, np.int64))
-    framework = framework_of(snapshot, frameworks)
+
+def moved(snapshot: Snapshot, members: Iterable[int], framework: Framework | None = None) -> Motion:
+    """What moved among these members between the first look and the last: fetches, stacks, bytes."""
+    wanted = np.unique(np.fromiter(members, np.int64))
+    framework = framework or framework_of(snapshot)
     certain: list[str] = []
     weak: list[str] = []
     homes = snapshot.homes
@@ -93,36 +102,56 @@ def changes(
     io_noise_bytes: int = IO_NOISE_BYTES,
     homes: CodeHomes = _UNKNOWN_HOMES,
 ) -> dict[str, set[int]]:
-    """Compare two looks, process by process: what changed, and on which ranks. What is in WEAK proves nothing."""
+    """Compare two looks, process by process: what changed, and for which members. What is in WEAK proves nothing."""
     known = _Known(framework, whose_of(homes, framework.patterns.packages))
-    first = {_process(before, i): i for i in np.flatnonzero(np.isin(before.rank, wanted))}
+    of_rank: dict[int, set[int]] = {}
+    for member in wanted.tolist():
+        of_rank.setdefault(rank_of(member), set()).add(member)
+    first = {_process(before, i): i for i in np.flatnonzero(np.isin(before.rank, list(of_rank)))}
     found: dict[str, set[int]] = {}
-    for now in np.flatnonzero(np.isin(after.rank, wanted)):
+    for now in np.flatnonzero(np.isin(after.rank, list(of_rank))):
         then = first.get(_process(after, now))
         if then is None:
             continue
-        rank, role = int(after.rank[now]), after.role[now]
+        members, role = of_rank[int(after.rank[now])], after.role[now]
+        old, new = _sighting(before, then), _sighting(after, now)
         if after.fetching[now] != before.fetching[then]:
-            found.setdefault("data is being fetched", set()).add(rank)
-        old, new = _path(before, int(then), known), _path(after, int(now), known)
-        if role in (Role.RANK, Role.LOADER_WORKER) and None not in (old, new) and old != new:
-            found.setdefault("the stack changes", set()).add(rank)
-        elif role == Role.RANK and (
-            what := _threads_move(_sighting(before, then), _sighting(after, now), known)
+            found.setdefault("data is being fetched", set()).update(members)
+        if role == Role.RANK:
+            for member in members:
+                if what := _lane_moves(old, new, lane_of(member), known):
+                    found.setdefault(what, set()).add(member)
+        elif role == Role.LOADER_WORKER and _paths_differ(
+            known.process(old, Role.LOADER_WORKER), known.process(new, Role.LOADER_WORKER)
         ):
-            found.setdefault(what, set()).add(rank)
+            found.setdefault(STACK_CHANGES, set()).update(members)
         counted = min(after.io_bytes[now], before.io_bytes[then]) >= 0
         if counted and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
-            found.setdefault(CHILD_MOVES if role == Role.CHILD else BYTES_MOVE, set()).add(rank)
+            found.setdefault(CHILD_MOVES if role == Role.CHILD else BYTES_MOVE, set()).update(members)
     return found | _said_of_children(after, found.pop(CHILD_MOVES, set()), known)
 
 
-def _threads_move(before: Sighting, after: Sighting, known: _Known) -> str:
+def _lane_moves(before: Sighting, after: Sighting, lane: int, known: _Known) -> str:
+    """What to say of the thread that speaks for a member, or of those beside it; "" if all stand still."""
+    old, new = known.process(before, lane=lane), known.process(after, lane=lane)
+    if _paths_differ(old, new):
+        # Of a thread that only seems to be the loop nobody knows whether anybody waits for it.
+        return STACK_CHANGES if known.surely_trains(old) and known.surely_trains(new) else THREAD_MOVES
+    return _threads_move(before, after, (old, new), known)
+
+
+def _paths_differ(old: Doing, new: Doing) -> bool:
+    """Other functions than before, lines aside; one that could not be read is no change."""
+    stacks = [one.thread.stack if one.thread is not None else () for one in (old, new)]
+    return all(stacks) and functions(stacks[0]) != functions(stacks[1])
+
+
+def _threads_move(before: Sighting, after: Sighting, told: tuple[Doing, Doing], known: _Known) -> str:
     """What to say of its other threads, if the one that speaks waits for a lock or a thread; "" if they stand still."""
     if before.dumper != after.dumper:
         return ""
-    doing = known.process(after)
-    speaking = (known.process(before).thread, doing.thread)
+    doing = told[1]
+    speaking = (told[0].thread, doing.thread)
     old, new = _others(before, speaking, known), _others(after, speaking, known)
     moving = (old - new) + (new - old)
     if not moving:
@@ -154,11 +183,13 @@ def _said_of_children(sample: Sample, ranks: set[int], known: _Known) -> dict[st
     if not ranks:
         return {}
     with_workers = set(sample.rank[sample.role == Role.LOADER_WORKER].tolist())
-    rows = np.flatnonzero((sample.role == Role.RANK) & np.isin(sample.rank, list(ranks)))
+    rank_rows = (sample.role == Role.RANK) & np.isin(sample.rank, [rank_of(one) for one in ranks])
+    row_of = {int(sample.rank[row]): row for row in np.flatnonzero(rank_rows)}
     said = dict.fromkeys(ranks, CHILD_MOVES)
-    for row in rows:
-        rank = int(sample.rank[row])
-        said[rank] = _of_a_child(_sighting(sample, row), rank in with_workers, known)
+    for member in ranks:
+        row = row_of.get(rank_of(member))
+        if row is not None:
+            said[member] = _of_a_child(_sighting(sample, row), rank_of(member) in with_workers, known)
     return {what: {rank for rank in ranks if said[rank] == what} for what in {*said.values()} - {""}}
 
 
@@ -188,11 +219,5 @@ def _sighting(sample: Sample, row: int | np.intp) -> Sighting:
     return sample.sightings[int(sample.sighting[row])]
 
 
-def _path(sample: Sample, row: int, known: _Known) -> Path | None:
-    """The functions of the thread that speaks for it, without lines; None when it could not be read: no change."""
-    thread = known.process(_sighting(sample, row), Role(int(sample.role[row]))).thread
-    return functions(thread.stack) if thread is not None and thread.stack else None
-
-
 def _ranks(ranks: set[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {format_ranks(ranks)}"
+    return f"rank{'s' if len(ranks) > 1 else ''} {format_members(ranks)}"

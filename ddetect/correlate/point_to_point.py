@@ -17,7 +17,8 @@ from ddetect.correlate.scene import Bools, Scene
 from ddetect.correlate.wait import Wait, minds_own_business, numbers, presume
 from ddetect.frameworks.framework import Needs
 from ddetect.frameworks.kinds import Kind
-from ddetect.model import UNKNOWN, Group, P2PKind
+from ddetect.model import UNKNOWN, Group, Names, P2PKind
+from ddetect.report.words import name_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def _exchanges(
         peer = {one.peer} if found is Met.NO else set()
         waits.append(
             Wait(
-                _words(one, on_device=on_device),
+                _words(one, scene.names, on_device=on_device),
                 (one.rank,),
                 tuple(peer & missing),
                 tuple(peer & absent.presumed),
@@ -122,11 +123,12 @@ def _exchanges(
     return waits
 
 
-def _words(one: Blocked, *, on_device: bool) -> str:
+def _words(one: Blocked, names: Names, *, on_device: bool) -> str:
     tag = f" (tag {one.tag})" if one.tag and not on_device else ""
     if one.peer == UNKNOWN:
         return ("send" if one.kind is P2PKind.SEND else "recv") + tag
-    return (f"send to rank {one.peer}" if one.kind is P2PKind.SEND else f"recv from rank {one.peer}") + tag
+    peer = name_members((one.peer,), names)
+    return (f"send to {peer}" if one.kind is P2PKind.SEND else f"recv from {peer}") + tag
 
 
 def _absent(

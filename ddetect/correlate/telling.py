@@ -1,8 +1,8 @@
 """Which thread speaks for a process where no page tells, or where the one that it names waits for another thread.
 
-Training may run beside the main thread: under an event loop, in an executor, while the main thread waits in join().
-So whoever is met in a collective, a loader, backward or an optimizer speaks; where nobody is, the main thread, unless
-it only waits for others and one other thread of the user's does something of its own.
+Training may run beside the main thread: under an event loop, in an executor, while the main thread waits in join(). So
+whoever is met in a collective, in backward or in an optimizer speaks; where nobody is, the main thread, unless it only
+waits for others and one other thread of the user's does something of its own.
 Enters: what its threads do. Leaves: one of it. Never here: what a thread does (classify.py).
 """
 
@@ -13,40 +13,68 @@ from collections.abc import Sequence
 
 from ddetect.correlate.doing import Doing
 from ddetect.frameworks.kinds import Kind
+from ddetect.model import Frame
 
-_TRAINING = (
-    frozenset({Kind.COLLECTIVE, Kind.P2P}),
-    frozenset({Kind.DATA_LOADING, Kind.FETCH}),
-    frozenset({Kind.BACKWARD, Kind.OPTIMIZER}),
-)
-"""What only training does, the most telling first."""
-
+_CALLS = frozenset({Kind.COLLECTIVE, Kind.P2P})
+_LOADS = frozenset({Kind.DATA_LOADING, Kind.FETCH})
+_COMPUTES = frozenset({Kind.BACKWARD, Kind.OPTIMIZER})
 _OF_ITS_OWN = frozenset(
-    {Kind.RENDEZVOUS, Kind.DEBUGGER, Kind.INPUT, Kind.BUILDING, Kind.CHECKPOINT, Kind.DEVICE_SYNC}
-)
-"""And what the main thread may do beside that; nobody else trains meanwhile."""
+    {
+        Kind.RENDEZVOUS, Kind.DEBUGGER, Kind.INPUT, Kind.BUILDING, Kind.CHECKPOINT, Kind.DEVICE_SYNC, Kind.FILE_IO,
+        Kind.HTTP, Kind.SUBPROCESS,
+    }
+)  # fmt: skip
+"""What a thread does that only waits for others: none of this."""
 
 _EVENTS = re.compile(r"(^|/)(asyncio/\w+|selectors|socketserver)\.py$")
+_IN_FUTURES = re.compile(r"(^|/)concurrent/futures/_base\.py$")
+_IN_POOL = re.compile(r"(^|/)concurrent/futures/thread\.py$")
+_WAITS_AT_END = re.compile(r"(^|/)threading\.py:_shutdown$")
 _FOR_A_THREAD = re.compile(r"(^|/)threading\.py:join$|(^|/)concurrent/futures/_base\.py:")
 
 
 def most_telling(own: Doing, others: Sequence[Doing]) -> Doing:
     """What the thread does that speaks for all of them; `own` is the main thread, or the one that the page named."""
-    if own.kind in _OF_ITS_OWN or any(own.kind in kinds for kinds in _TRAINING):
+    if own.kind in _OF_ITS_OWN | _CALLS | _LOADS | _COMPUTES or _tears_down(own):
         return own
-    for kinds in _TRAINING:
+    waits = waits_for_others(own)
+    # A prefetcher loads while the main thread minds its own business; nobody computes or calls the others beside it.
+    for kinds in (_CALLS, _LOADS, _COMPUTES) if waits or own.kind is Kind.LOCK else (_CALLS, _COMPUTES):
         for one in others:
             if one.kind in kinds:
                 return one
-    if not waits_for_others(own):
+    if not waits:
         return own
-    busy = [one for one in others if one.frame is not None and not waits_for_others(one)]
+    pooled = any(_IN_FUTURES.search(frame.file) for frame in _stack(own)[:4])
+    busy = [one for one in others if _minds_business(one) and (not pooled or _is_pooled(one))]
     return busy[0] if len(busy) == 1 else own
 
 
 def waits_for_others(doing: Doing) -> bool:
     """Whether it serves events, or waits for a thread to end: what it does is not what the job does. Not for a lock."""
-    stack = doing.thread.stack if doing.thread is not None else ()
+    stack = _stack(doing)
     if doing.kind is Kind.LOCK:
         return any(_FOR_A_THREAD.search(f"{frame.file}:{frame.function}") for frame in stack[:4])
+    if doing.kind is Kind.TEARDOWN:
+        return not _tears_down(doing)
     return doing.kind is Kind.USER and bool(stack) and _EVENTS.search(stack[0].file) is not None
+
+
+def _minds_business(doing: Doing) -> bool:
+    """Whether it does something of the user's: a library's idle thread does not, nor one that waits itself."""
+    own = doing.frame is not None and not doing.library and doing.kind not in (Kind.LOCK, Kind.TEARDOWN)
+    return own and not waits_for_others(doing)
+
+
+def _tears_down(doing: Doing) -> bool:
+    """On its way out, and not because Python only waits there for other threads to end."""
+    ends = (f"{frame.file}:{frame.function}" for frame in _stack(doing))
+    return doing.kind is Kind.TEARDOWN and not any(_WAITS_AT_END.search(end) for end in ends)
+
+
+def _is_pooled(doing: Doing) -> bool:
+    return any(_IN_POOL.search(frame.file) for frame in _stack(doing))
+
+
+def _stack(doing: Doing) -> tuple[Frame, ...]:
+    return doing.thread.stack if doing.thread is not None else ()

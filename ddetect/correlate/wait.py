@@ -103,7 +103,7 @@ def every_node_is_heard(scene: Scene) -> bool:
     if not len(roster) or (roster.local_world == UNKNOWN).any():
         return False
     sizes = {int(node): int(size) for node, size in zip(roster.node, roster.local_world, strict=True)}
-    return sum(sizes.values()) >= scene.world
+    return sum(sizes.values()) >= scene.count_ranks
 
 
 def numbers(ranks: Ints) -> tuple[int, ...]:

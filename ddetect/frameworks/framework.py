@@ -54,6 +54,7 @@ class CallNames:
     peers: dict[str, str] = field(default_factory=dict)  # function -> the argument that is its peer
     roots: dict[str, str] = field(default_factory=dict)  # function -> the argument that is its root
     rootless: frozenset[str] = frozenset()
+    default_group: Group | None = None  # the one that a call means which names none
 
 
 def plain_operation(spec: CallSpec | None) -> Operation:

@@ -8,9 +8,10 @@ Never here: /proc (the caller has read it), more time than the caller gave.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ddetect.frameworks.framework import CallNames
 from ddetect.stacks.failure import DumpFailed, FailureKind
 from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
 from ddetect.stacks.parse import SeenThread
@@ -41,25 +42,27 @@ def read_stacks(
     states: str,
     fault: FaultFile | None = None,
     native: bool = False,
-    arguments: bool = False,
+    calls: Sequence[CallNames] = (),
     timeout_s: float = 2.5,
 ) -> Dump:
     """Dump one process. `states` are the /proc states of all its threads, the main one first.
 
     With `native` its C symbols are asked for afterwards, in time of their own: a busy machine may take seconds to find
-    them, and the Python stack must not be lost for that.
+    them, and the Python stack must not be lost for that. With `calls` the arguments of such a call are read too.
     """
-    dump = _read_python(pid, states, fault, arguments, timeout_s)
+    dump = _read_python(pid, states, fault, calls, timeout_s)
     if not native or not dump.seen or FROZEN & set(states):
         return dump
     try:
-        seen = read_pyspy(pid, blocking=True, native=True, arguments=arguments, timeout_s=_NATIVE_S)
+        seen = read_pyspy(pid, blocking=True, native=True, calls=calls, timeout_s=_NATIVE_S)
         return Dump(seen, "py-spy --native")
     except DumpFailed:
         return dump
 
 
-def _read_python(pid: int, states: str, fault: FaultFile | None, arguments: bool, timeout_s: float) -> Dump:
+def _read_python(
+    pid: int, states: str, fault: FaultFile | None, calls: Sequence[CallNames], timeout_s: float
+) -> Dump:
     if not states:
         return Dump(unread=f"pid {pid} is gone")
     if states[0] == "Z":
@@ -68,7 +71,7 @@ def _read_python(pid: int, states: str, fault: FaultFile | None, arguments: bool
     reasons: list[str] = []
     denied = False
     frozen = bool(FROZEN & set(states))
-    for name, read in _attempts(pid, frozen=frozen, arguments=arguments):
+    for name, read in _attempts(pid, frozen=frozen, calls=calls):
         left = deadline - time.monotonic()
         if left <= 0:
             reasons.append("there was no time left to try another way")
@@ -91,9 +94,9 @@ def _read_python(pid: int, states: str, fault: FaultFile | None, arguments: bool
     return Dump(unread="; ".join(dict.fromkeys(reasons)), denied=denied)
 
 
-def _attempts(pid: int, *, frozen: bool, arguments: bool) -> _Attempts:
+def _attempts(pid: int, *, frozen: bool, calls: Sequence[CallNames]) -> _Attempts:
     def spy(left: float) -> tuple[SeenThread, ...]:
-        return read_pyspy(pid, blocking=True, arguments=arguments, timeout_s=min(left, _PYSPY_S))
+        return read_pyspy(pid, blocking=True, calls=calls, timeout_s=min(left, _PYSPY_S))
 
     def spy_passing(left: float) -> tuple[SeenThread, ...]:
         return read_pyspy(pid, blocking=False, timeout_s=min(left, _PYSPY_S))

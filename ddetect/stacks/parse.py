@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ddetect.frameworks.framework import CallNames
 from ddetect.model import DEVICE_LIBRARY, Frame, Thread
 from ddetect.stacks.calls import DistCall, parse_call
 
@@ -34,18 +35,18 @@ class SeenThread:
     ident: int = 0
 
 
-def parse_pyspy(text: str, pid: int) -> tuple[SeenThread, ...]:
+def parse_pyspy(text: str, pid: int, calls: Sequence[CallNames] = ()) -> tuple[SeenThread, ...]:
     """Read `py-spy dump --json`, with or without --native. Raises ValueError on anything else."""
     rows = json.loads(text)
     if not isinstance(rows, list):
         raise ValueError("py-spy did not print a list of threads")
     try:
-        return arrange(_pyspy_thread(row, pid) for row in rows if row.get("pid", pid) == pid)
+        return arrange(_pyspy_thread(row, pid, calls) for row in rows if row.get("pid", pid) == pid)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"py-spy printed a thread we do not understand: {error!r}") from error
 
 
-def _pyspy_thread(row: dict[str, Any], pid: int) -> SeenThread:
+def _pyspy_thread(row: dict[str, Any], pid: int, calls: Sequence[CallNames]) -> SeenThread:
     tid = int(row.get("os_thread_id") or 0)
     name = str(row.get("thread_name") or "")
     python: list[Frame] = []
@@ -70,7 +71,7 @@ def _pyspy_thread(row: dict[str, Any], pid: int) -> SeenThread:
             stack=tuple(python),
             native=tuple(native[:DEEPEST]),
         ),
-        parse_call(row["frames"]),
+        parse_call(row["frames"], calls),
         int(row.get("thread_id") or 0),
     )
 

@@ -38,13 +38,15 @@ _CALLING = frozenset((page.JOINING, page.COLLECTIVE, page.P2P, page.OPTIMIZER))
 class KnownThread:
     """A thread that was inside something once. Of the owner, the mirror knows more."""
 
-    __slots__ = ("before_step", "phase", "since_ns", "stepped", "tid")
+    __slots__ = ("before_step", "called", "phase", "since_ns", "stepped", "tid")
 
     def __init__(self, tid: int) -> None:
         self.tid = tid
         self.phase = self.before_step = page.OTHER
         self.since_ns = 0
-        self.stepped = False
+        self.stepped = self.called = (
+            False  # it did steps; it was in a call with others: a prefetcher does neither
+        )
 
 
 others: Dict[int, KnownThread] = {}  # by ident; never the owner
@@ -115,6 +117,8 @@ def enter(phase: int, now: int) -> int:
     known = _known(me)
     before = known.phase
     known.phase, known.since_ns = phase, now
+    if phase in _CALLING:
+        known.called = True
     if _wins(known):
         _hand_over(me, known)
         return before
@@ -222,7 +226,7 @@ def arbitrate() -> None:
 
 
 def _follow_the_last(owner_ns: int) -> None:
-    """Nobody is inside anything: it is the lane of who was last, but of who does the steps if that is not long ago."""
+    """Nobody is inside anything: it is the lane of who does the steps or calls others, if that is not long ago."""
     _own.since_ns, _own.stepped = owner_ns, _owner_stepped()
     threads = [
         (ident, known)
@@ -231,8 +235,8 @@ def _follow_the_last(owner_ns: int) -> None:
     ]
     threads.append((state.owner, _own))
     last = max(threads, key=_since)
-    stepped = [one for one in threads if one[1].stepped]
-    chosen = max(stepped, key=_since) if stepped else last
+    training = [one for one in threads if one[1].stepped] or [one for one in threads if one[1].called]
+    chosen = max(training, key=_since) if training else last
     if last[1].since_ns - chosen[1].since_ns > FADES_NS or (chosen is not last and _idles(chosen[0])):
         chosen = last
     if chosen[0] != state.owner:

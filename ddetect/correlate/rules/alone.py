@@ -53,7 +53,7 @@ def _may_wait(scene: Scene) -> Bools:
 
 def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:
     ranks = [rank for rank, _ in named]
-    motion = moved(scene.snapshot, ranks)
+    motion = moved(scene.snapshot, ranks, scene.framework)
     # Everybody ends one day: who leaves while nobody waits for it contradicts nothing; only time tells if it hangs.
     leaves = cause is Cause.LEFT_EARLY
     structural = not leaves and all(reason.proof is Proof.STRUCTURAL for _, reason in named)

@@ -59,7 +59,7 @@ def _finding(scene: Scene, waits: Waits, cause: Cause | None, named: list[tuple[
         factors.append(confidence.NOT_TOLD)
     if any(wait.doubtful for wait in held):
         factors.append(confidence.DOUBTFUL)
-    motion = Motion() if structural else moved(scene.snapshot, ranks)
+    motion = Motion() if structural else moved(scene.snapshot, ranks, scene.framework)
     evidence = [line for _, reason in named[:4] for line in reason.evidence]
     evidence += [line for wait in held[:4] for line in wait_lines(wait, scene.names)]
     if motion:

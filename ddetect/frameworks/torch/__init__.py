@@ -13,7 +13,7 @@ from ddetect.frameworks.general import GENERAL_PATTERNS
 from ddetect.frameworks.patterns import parse_patterns
 from ddetect.frameworks.torch.deaths import lost_workers, saw_a_death, tells_of_a_peer
 from ddetect.frameworks.torch.operations import agreement, has_everyone, on_device, operation
-from ddetect.model import Words
+from ddetect.model import Group, Words
 
 TORCH = Framework(
     name="torch",
@@ -42,6 +42,7 @@ TORCH = Framework(
                 "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "all_gather_object",
             }
         ),
+        default_group=Group("", "0", "default_pg"),
     ),
     words=Words(
         inside="torch.distributed",

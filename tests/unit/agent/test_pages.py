@@ -11,6 +11,7 @@ from ddetect_probe import page
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import raised_in
 from ddetect.agent.sample import _role
+from ddetect.frameworks import FRAMEWORKS
 from ddetect.model import Frame, Role, Sighting, Thread
 from ddetect.model.comms import PAGE_ROWS
 from ddetect.model.homes import CodeHomes
@@ -74,7 +75,10 @@ def test_child_in_the_loop_of_a_loader_is_its_worker(file: str, role: Role):
     """Torch's loader and torchdata's."""
     thread = Thread("MainThread", True, False, False, (Frame("_worker_loop", f"{SITE}/{file}", 1),))
 
-    assert _role(JobProcess(2, 1, Role.CHILD, 0), Sighting("S", (thread,))) is role
+    assert (
+        _role(JobProcess(2, 1, Role.CHILD, 0), Sighting("S", (thread,)), [FRAMEWORKS["torch"].worker_loop])
+        is role
+    )
 
 
 def test_page_has_as_many_rows_as_the_judge_believes():

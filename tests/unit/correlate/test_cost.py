@@ -85,4 +85,4 @@ def test_stack_of_a_rank_is_classified_once_for_all_its_children(monkeypatch):
 
     assert "a child process reads or writes" in changes(before, after, np.array([0, 1]), TORCH)
     # In both looks for its own path, and once for all four children.
-    assert len([look for look in asked if look == DOINGS["asleep"].look]) == 5
+    assert len([look for look in asked if look == DOINGS["asleep"].look]) == 3

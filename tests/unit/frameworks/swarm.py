@@ -42,6 +42,7 @@ class SwarmSource:
     """Tells which call each bee is in, from what its own daemon would say."""
 
     what = "calls"
+    waits = True
 
     def __init__(self, calls: dict[int, tuple[str, Group]], silent: frozenset[int] = frozenset()) -> None:
         self._calls, self._silent = calls, silent
