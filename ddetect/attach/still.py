@@ -1,6 +1,6 @@
 """Who has moved since when, from looks alone: nobody counts steps in a job without a probe.
 
-Enters: one Sample after another with its time. Leaves: the age of each rank's last sign of life. A sign of life is
+Enters: one Look after another with its time. Leaves: the age of each rank's last sign of life. A sign of life is
 another function in the stack, bytes that moved, a child that came or went. CPU time is none, and neither is another
 line of the same function; nor what moves beside a rank (WEAK), which the coordinator weighs. Pure.
 Never here: limits, verdicts, clocks.
@@ -16,7 +16,7 @@ from ddetect.correlate.classify import classify
 from ddetect.correlate.motion import BYTES_MOVE, WEAK, changes
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import Kind
-from ddetect.model import UNKNOWN, Role, Sample
+from ddetect.model import UNKNOWN, Look, Role, Sample
 
 IO_NOISE_BYTES = 2048
 """Less than this between two looks is a log line or a heartbeat. Small models send little: do not miss a step."""
@@ -32,14 +32,17 @@ class Stillness:
         self.looks = 0
         self.why: dict[int, str] = {}  # what moved last, per rank
 
-    def see(self, sample: Sample, now: float) -> None:
+    def see(self, look: Look, now: float) -> None:
         """Take one look."""
+        sample = look.sample
         before, self._last = self._last, sample
         self.looks += 1
         if before is None:
             return
         ranks = np.unique(sample.rank[sample.rank >= 0])
-        found = changes(before, sample, ranks, self._framework, io_noise_bytes=IO_NOISE_BYTES)
+        found = changes(
+            before, sample, ranks, self._framework, io_noise_bytes=IO_NOISE_BYTES, homes=look.homes
+        )
         # Ranks that join poll the store, hundreds of times a second: that is waiting, and its bytes are no motion.
         found.get(BYTES_MOVE, set()).difference_update(_joining(sample, self._framework))
         for rank in ranks.tolist():

@@ -77,7 +77,7 @@ class Watched:
         """Take evidence, and note who has moved since the last."""
         evidence = self.node.answer(order)
         if evidence is not None:
-            self.still.see(evidence.look.sample, time.monotonic())
+            self.still.see(evidence.look, time.monotonic())
         return evidence
 
     def _tell(self, member: JobProcess, now_ns: int) -> Told:

@@ -72,7 +72,7 @@ def with_deaths(verdict: Verdict, lines: tuple[str, ...]) -> Verdict:
 
 def key(verdict: Verdict) -> tuple[object, ...]:
     """What makes two verdicts the same answer."""
-    return (verdict.status, verdict.cause, verdict.culprit_ranks)
+    return (verdict.status, verdict.cause, verdict.culprit_members)
 
 
 def same_words(one: Verdict, other: Verdict) -> bool:

@@ -210,7 +210,8 @@ class Nodes:
             silent = silent_s > SILENT_AFTER_S
             if node.roster is None or not (silent or (hung_up and not node.connected)):
                 continue
-            ranks = tuple(rank for rank in node.roster.roster.rank.tolist() if rank not in node.superseded)
+            told = dict.fromkeys(node.roster.roster.rank.tolist())
+            ranks = tuple(rank for rank in told if rank not in node.superseded)
             if ranks:
                 how = f"is silent for {silent_s:.0f} s" if silent else "has left"
                 found.append(Unread(ranks, f"the agent on {name} {how}", name, silent_s))

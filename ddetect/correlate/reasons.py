@@ -23,6 +23,7 @@ from ddetect.model import (
     Role,
     Thread,
     Where,
+    rank_of,
 )
 from ddetect.model.deeds import Act, Deed, KernelCall, OpLabel
 from ddetect.report.words import format_where, name_members
@@ -180,7 +181,7 @@ def _owns_in_every_look(scene: Scene, seen: SeenProcess, owner: Thread) -> bool:
     looks = 0
     for sample in scene.snapshot.samples:
         for row in range(len(sample)):
-            if sample.pid[row] == seen.pid and sample.rank[row] == seen.rank:
+            if sample.pid[row] == seen.pid and sample.rank[row] == rank_of(seen.rank):
                 threads = sample.sightings[int(sample.sighting[row])].threads
                 if not any(t.owns_gil and not t.active and t.stack == owner.stack for t in threads):
                     return False

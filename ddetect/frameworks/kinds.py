@@ -54,7 +54,7 @@ class Posture(IntEnum):
 
 
 COMMUNICATING = frozenset({Kind.COLLECTIVE, Kind.P2P})
-"""The host is inside torch.distributed."""
+"""The host is inside a call that others take part in."""
 
 OWN_BUSINESS = frozenset(
     {

@@ -7,7 +7,7 @@ written down once, where it is declared. Never here: what a column means to a ru
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, TypeVar
@@ -224,13 +224,6 @@ def check(bundle: Any, around: dict[str, int] | None = None) -> None:
             raise ValueError(f"a row of {type(bundle).__name__} points at nothing in {column.into}")
     for inner in shape_of(type(bundle)).parts:
         check(getattr(bundle, inner.name), sizes)
-
-
-def walk(bundle: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every table and bundle inside one, itself first, with its path: "", "comms", "comms.ops"."""
-    yield name, bundle
-    for inner in shape_of(type(bundle)).parts:
-        yield from walk(getattr(bundle, inner.name), f"{name}.{inner.name}" if name else inner.name)
 
 
 def _with(table: Shaped, changed: dict[str, Any]) -> Shaped:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ddetect.model import UNKNOWN, Names, Process
 from ddetect.model.deeds import Act, CallMade, Deed, KernelCall, OpLabel, StuckIn
+from ddetect.rankset import format_members
 from ddetect.report.words import PLAIN, format_where, name_members, name_signal
 
 _MOST_SAID = 200
@@ -111,7 +112,7 @@ def op_words(op: OpLabel | None, names: Names = PLAIN) -> str:
 
 def call_words(call: CallMade) -> str:
     """Write "all_reduce([[4]] Float SUM)"."""
-    root = f"root {call.root}" if call.root != UNKNOWN else ""
+    root = f"root {format_members((call.root,))}" if call.root != UNKNOWN else ""
     inside = " ".join(part for part in (call.sizes, call.dtypes, root, call.reduce_op) if part)
     return f"{call.op}({inside})" if inside else call.op
 

@@ -24,6 +24,7 @@ from ddetect.model.claims import (
     RanksUnread,
 )
 from ddetect.model.deeds import Part, Side, Through
+from ddetect.rankset import format_members
 from ddetect.report.deeds import call_words, deed_words, op_words, waiting_words
 from ddetect.report.endings import died, ending_words
 from ddetect.report.states import state_words
@@ -105,7 +106,7 @@ def side_words(side: Side, names: Names = PLAIN) -> str:
     who, at = name_members(side.members, names), format_where(side.where)
     if not side.seen:
         return f"{who} called {call_words(side.call)}{f' in {at}' if at else ''}"
-    root = f" from root {side.call.root}" if side.call.root >= 0 else ""
+    root = f" from root {format_members((side.call.root,))}" if side.call.root >= 0 else ""
     verb = "is" if len(side.members) == 1 else "are"
     return f"{who} {verb} in {side.call.op}{root}{f' at {at}' if at else ''}"
 

@@ -6,7 +6,7 @@ from ddetect.attach.once import unless_moving
 from ddetect.attach.still import Stillness
 from ddetect.correlate.judge import judge
 from ddetect.frameworks.torch import TORCH
-from ddetect.model import Status
+from ddetect.model import Look, Status
 from tests.unit.correlate.scenes import DOINGS, scene
 from tests.unit.correlate.test_motion import with_child
 
@@ -59,7 +59,7 @@ def test_child_that_writes_beside_a_sleeping_rank_is_told_and_acquits_nobody():
     """It may be a metrics daemon: three looks cannot tell, so the suspicion stays, less sure."""
     still, snapshot = Stillness(TORCH), with_child(DOINGS["asleep"].look)
     for number, sample in enumerate(snapshot.samples):
-        still.see(sample, 10.0 + number)
+        still.see(Look(sample), 10.0 + number)
 
     verdict = unless_moving(judge(snapshot), still, snapshot)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ddetect.attach.still import Stillness
 from ddetect.frameworks.torch import TORCH
-from ddetect.model import UNKNOWN, Frame, Role, Sample, Sighting, Thread
+from ddetect.model import UNKNOWN, Frame, Look, Role, Sample, Sighting, Thread
 
 
 def look(*, function="train", line=40, io=1000, cpu=1.0, children=(), stack=True):
@@ -36,8 +36,8 @@ FIRST = look()
 def test_another_function_bytes_or_children_are_motion(second):
     """Each of them resets the age."""
     still = Stillness(TORCH)
-    still.see(FIRST, 10.0)
-    still.see(second, 15.0)
+    still.see(Look(FIRST), 10.0)
+    still.see(Look(second), 15.0)
 
     assert still.age_s(3, 17.0) == 2.0
     assert still.why[3]
@@ -51,8 +51,8 @@ def test_another_function_bytes_or_children_are_motion(second):
 def test_lines_cpu_time_and_a_log_line_are_no_motion(second):
     """A busy loop has all of those; a stack that could not be read is no change either."""
     still = Stillness(TORCH)
-    still.see(FIRST, 10.0)
-    still.see(second, 15.0)
+    still.see(Look(FIRST), 10.0)
+    still.see(Look(second), 15.0)
 
     assert still.age_s(3, 17.0) == math.inf
 
@@ -60,7 +60,7 @@ def test_lines_cpu_time_and_a_log_line_are_no_motion(second):
 def test_one_look_tells_nothing():
     """There is nothing to compare it with."""
     still = Stillness(TORCH)
-    still.see(replace(FIRST), 10.0)
+    still.see(Look(replace(FIRST)), 10.0)
 
     assert still.age_s(3, 11.0) == math.inf
 
@@ -72,7 +72,7 @@ def test_bytes_of_a_rank_that_joins_are_no_motion():
         sample = look(function="init_process_group", io=1000 + number * 50000)
         file = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
         main = replace(sample.sightings[0].threads[0], stack=(Frame("init_process_group", file, 1700),))
-        still.see(replace(sample, sightings=(Sighting("S", (main,), "py-spy"),)), 10.0 + number)
+        still.see(Look(replace(sample, sightings=(Sighting("S", (main,), "py-spy"),))), 10.0 + number)
 
     assert still.age_s(3, 12.0) == math.inf
 
@@ -83,7 +83,7 @@ def test_metrics_daemon_of_a_stuck_rank_is_no_motion():
     for number in range(13):
         sample = look(children=[101])
         io_bytes = sample.io_bytes + 4096 * number * (sample.role == Role.CHILD)
-        still.see(replace(sample, io_bytes=io_bytes), 100.0 + 5 * number)
+        still.see(Look(replace(sample, io_bytes=io_bytes)), 100.0 + 5 * number)
 
     assert still.age_s(3, 160.0) == math.inf
 
@@ -97,6 +97,6 @@ def test_thread_beside_a_rank_that_waits_for_a_lock_is_no_sign_of_life():
             "MainThread", True, False, False, (Frame("wait", "/usr/lib/python3.11/threading.py", 320),)
         )
         heart = Thread("heart", False, False, False, (Frame(function, "/job/heart.py", 7),))
-        still.see(replace(sample, sightings=(Sighting("S", (lock, heart), "py-spy"),)), 10.0 + number)
+        still.see(Look(replace(sample, sightings=(Sighting("S", (lock, heart), "py-spy"),))), 10.0 + number)
 
     assert (still.age_s(3, 14.0), still.why) == (math.inf, {})

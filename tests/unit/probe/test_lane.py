@@ -478,3 +478,14 @@ def test_threads_that_race_for_the_lane_leave_it_as_it_was(seen: page.Page) -> N
     ticks(3)
 
     assert (errors, lane.others, state.floor, told(seen)[0]) == ([], {}, 0, os.getpid())
+
+
+def test_prefetcher_does_not_keep_the_lane_of_a_loop_without_steps(seen: page.Page, actor: Actor) -> None:
+    """Evaluation has no optimizer: who calls the others trains, however late the other one has loaded."""
+    for _ in range(2):
+        lane.leave_phase(lane.enter_phase(page.COLLECTIVE))
+        actor(lambda: lane.leave_phase(lane.enter_phase(page.DATA)))
+    for _ in range(3):
+        lane.arbitrate()
+
+    assert (state.owner, seen.lanes()[0].tid) == (state.main, os.getpid())
