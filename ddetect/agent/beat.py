@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from ddetect.agent.census import Census
 from ddetect.agent.flight import FlightReader
 from ddetect.agent.members import JobProcess
-from ddetect.agent.pages import Told, age_s, read_told
+from ddetect.agent.pages import Told, age_s, blind_spots, read_told
 from ddetect.host.proc import read_io_bytes
 from ddetect.messages import NodeBeat, NodeRoster
 from ddetect.model import UNKNOWN, Beats, Roster
@@ -160,6 +160,7 @@ class BeatMaker:
                     "cpu_s": 0.0 if member.stat is None else member.stat.cpu_s,
                     "io_bytes": io_bytes.get(member.rank, UNKNOWN),
                     "has_page": int(member.page is not None),
+                    "blind": len(blind_spots(member)),
                 }
                 for name, value in row.items():
                     columns[name].append(value)

@@ -20,7 +20,7 @@ from ddetect.client import StatusView, read_status
 from ddetect.errors import NetworkError, UsageError
 from ddetect.model import Phase
 from ddetect.report.status import fold_rows, format_status_table, format_table
-from ddetect.report.words import clean, format_duration
+from ddetect.report.words import clean, format_duration, name_members
 
 EXIT_BY_STATE = {"suspected": 3, "confirmed": 3, "blind": 4}
 """A state that is not here is a job that is well as far as anyone can see."""
@@ -130,6 +130,11 @@ def format_view(view: StatusView) -> str:
     unprobed = int((view.beats.has_page == 0).sum())
     if unprobed:
         lines.append(f"Ranks without the probe, of which only the process is seen: {unprobed}.")
+    blind = view.roster.rank[view.beats.blind > 0].tolist()
+    if blind:
+        lines.append(
+            f"The probe does not see all of {name_members(blind)}: hooks are off, or groups left out."
+        )
     table = format_status_table(fold_rows(view.roster, view.beats))
     return "\n".join(lines) + "\n" + (f"\n{table}" if table else "")
 
@@ -137,7 +142,7 @@ def format_view(view: StatusView) -> str:
 def _headline(view: StatusView) -> str:
     step = int(view.beats.step.max()) if len(view.beats) else 0
     world = f"{view.world_size} ranks" if view.world_size > 0 else f"{len(view.roster)} ranks"
-    parts = [f"RunningJob {clean(view.job) or 'without a name'}: {clean(view.state)}", world]
+    parts = [f"Job {clean(view.job) or 'without a name'}: {clean(view.state)}", world]
     if view.attempt > 0:
         parts.append(f"attempt {view.attempt}")
     if step > 0:
@@ -190,6 +195,7 @@ def _rank(view: StatusView, row: int) -> dict[str, Any]:
         "tick_age_s": _number(float(beats.tick_age_s[row])),
         "process_state": chr(state) if state > 0 else None,
         "has_probe": known,
+        "blind_spots": int(beats.blind[row]),
     }
 
 

@@ -72,6 +72,9 @@ class Beats(Table):
     cpu_s: Floats = floats()
     io_bytes: Ints = ints()
     has_page: Ints = ints()
+    blind: Ints = ints(
+        fill=0
+    )  # what the probe itself says that it does not see: hooks that are off, groups left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def test_collectives_that_no_page_saw_are_a_move():
 
 
 def test_collectives_that_the_page_counted_are_no_move_of_a_later_time():
-    """SeenThread three seconds late they would stretch the gap that a hang has begun, and be learned as a pause."""
+    """Seen three seconds late they would stretch the gap that a hang has begun, and be learned as a pause."""
     answers = Answers()
     made = recorder(answers)
     ask(made, page_moved_ns=0)

@@ -58,7 +58,7 @@ def test_only_job_is_asked_without_options(base, capsys):
         assert status.run(options()) == 0
 
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "RunningJob night-run: moving, 4 ranks, step 1412, 19.8 steps/s."
+    assert printed[0] == "Job night-run: moving, 4 ranks, step 1412, 19.8 steps/s."
     assert printed[2].startswith("RANKS")
     assert printed[3].startswith("0-3    1412")
 
@@ -70,7 +70,7 @@ def test_suspected_job_shows_summary_and_evidence_and_exits_3(base, capsys):
         assert status.run(options("--coordinator", target)) == 3
 
     printed = capsys.readouterr().out
-    assert "RunningJob night-run: suspected, 4 ranks, step 1412, no progress for 12 s." in printed
+    assert "Job night-run: suspected, 4 ranks, step 1412, no progress for 12 s." in printed
     assert "rank 2 waits for its DataLoader\nEvidence: out/incident-001\n" in printed
 
 
@@ -79,6 +79,7 @@ def test_blind_coordinator_never_looks_healthy(base, capsys):
     said = response("blind", nodes=[client_pb2.NodeStatus(name="node-1", connected=False, heard_s_ago=40)])
     said.world_size = 8
     say_of(said, 3, has_page=0)
+    say_of(said, 1, blind=2)
     with serving(base / "c.sock", said) as target:
         assert status.run(options("--coordinator", target)) == 4
 
@@ -86,6 +87,7 @@ def test_blind_coordinator_never_looks_healthy(base, capsys):
     assert "Node node-1 is lost: nothing heard for 40 s." in printed
     assert "4 of 8 ranks are not seen." in printed
     assert "Ranks without the probe, of which only the process is seen: 1." in printed
+    assert "The probe does not see all of rank 1: hooks are off, or groups left out." in printed
 
 
 def test_json_has_an_entry_per_rank_and_null_for_the_unknown(base, capsys):
