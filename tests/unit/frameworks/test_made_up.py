@@ -42,6 +42,7 @@ def test_one_of_two_is_enough_by_the_rule_of_the_framework():
     verdict = judge(stuck_swarm(), frameworks={**FRAMEWORKS, "swarm": SWARM})
 
     assert verdict.culprit_ranks == (3,), verdict.summary
+    assert verdict.summary.startswith("bee 3 waits for its loader: ")
     assert {(item.on, item.ranks) for item in verdict.waiting} >= {("pull", (0,)), ("meet", (1,))}
 
 
