@@ -29,6 +29,7 @@ _OF_ITS_OWN = frozenset(
 _EVENTS = re.compile(r"(^|/)(asyncio/\w+|selectors|socketserver)\.py$")
 _IN_FUTURES = re.compile(r"(^|/)concurrent/futures/_base\.py$")
 _IN_POOL = re.compile(r"(^|/)concurrent/futures/thread\.py$")
+_IDLE_IN_POOL = re.compile(r"(^|/)concurrent/futures/thread\.py:_worker$")
 _WAITS_AT_END = re.compile(r"(^|/)threading\.py:_shutdown$")
 _FOR_A_THREAD = re.compile(r"(^|/)threading\.py:join$|(^|/)concurrent/futures/_base\.py:")
 
@@ -51,8 +52,10 @@ def most_telling(own: Doing, others: Sequence[Doing]) -> Doing:
 
 
 def waits_for_others(doing: Doing) -> bool:
-    """Whether it serves events, or waits for a thread to end: what it does is not what the job does. Not for a lock."""
+    """Whether it serves events, or waits for work or for a thread to end: that is not what the job does. No lock is."""
     stack = _stack(doing)
+    if stack and _IDLE_IN_POOL.search(f"{stack[0].file}:{stack[0].function}"):
+        return True  # the step before ran in this thread, the next one runs in another
     if doing.kind is Kind.LOCK:
         return any(_FOR_A_THREAD.search(f"{frame.file}:{frame.function}") for frame in stack[:4])
     if doing.kind is Kind.TEARDOWN:

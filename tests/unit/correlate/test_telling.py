@@ -68,6 +68,16 @@ def test_thread_that_trains_speaks(main: Thread, other: Thread, speaks: str, tol
     assert doing.frame.function == (speaks if waits or not told else "main")
 
 
+def test_idle_thread_of_a_pool_leaves_the_word_to_the_one_that_has_the_step() -> None:
+    """An executor gives each step to another thread; the page may still name the one of the step before."""
+    idle = replace(beside(f"_worker {LIB}/concurrent/futures/thread.py:81", **FUTEX), lane=0)
+    backward = beside(
+        f"_engine_run_backward {SITE}/torch/autograd/graph.py:979", "step /job/train.py:22", *POOL, **FUTEX
+    )
+
+    assert classify(sighting(SERVES, idle, backward), TORCH).kind is Kind.BACKWARD
+
+
 def test_two_threads_that_could_be_meant_leave_the_word_to_the_main_one() -> None:
     """Nobody knows which of them the main thread waits for."""
     doing = classify(sighting(JOINS, TRAINER, METRICS), TORCH)
