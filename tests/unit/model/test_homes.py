@@ -39,7 +39,7 @@ def test_without_an_answer_of_the_interpreter_paths_tell(file, owner):
 TOLD = CodeHomes(
     stdlib=("/opt/python/Lib",),
     site=("/opt/python/extras", SITE),
-    user=(f"{SITE}/acme", "/work/project", "/opt/python/Lib/ours"),
+    user=(f"{SITE}/acme", "/srv/project", "/opt/python/Lib/ours"),
 )
 
 
@@ -52,9 +52,9 @@ TOLD = CodeHomes(
         ("/opt/python/Lib/ours/train.py", Owner.USER),
         (f"{SITE}/acme/train.py", Owner.USER),
         (f"{SITE}/acme_data/io.py", Owner.LIBRARY),
-        ("/work/project/src/train.py", Owner.USER),
-        ("/work/project/.venv/lib/python3.11/site-packages/wds/tar.py", Owner.LIBRARY),
-        ("/work/project/.venv/lib/python3.11/queue.py", Owner.STDLIB),
+        ("/srv/project/src/train.py", Owner.USER),
+        ("/srv/project/.venv/lib/python3.11/site-packages/wds/tar.py", Owner.LIBRARY),
+        ("/srv/project/.venv/lib/python3.11/queue.py", Owner.STDLIB),
         ("/elsewhere/lib/python3.11/queue.py", Owner.STDLIB),
         ("/elsewhere/train.py", Owner.USER),
     ],
@@ -66,9 +66,9 @@ def test_what_the_interpreter_told_goes_before_what_paths_look_like(file, owner)
 
 def test_site_folder_inside_a_project_of_the_users_is_no_part_of_it():
     """The longer path tells, whatever the site folder is called."""
-    homes = CodeHomes(site=("/work/project/env/packages",), user=("/work/project",))
+    homes = CodeHomes(site=("/srv/project/env/packages",), user=("/srv/project",))
 
-    assert whose("/work/project/env/packages/wds/tar.py", homes, FRAMEWORKS) is Owner.LIBRARY
+    assert whose("/srv/project/env/packages/wds/tar.py", homes, FRAMEWORKS) is Owner.LIBRARY
 
 
 def test_homes_of_several_nodes_are_joined_once_each_and_not_without_end():
