@@ -23,7 +23,7 @@ class Standing:
     """One group, its members' counters in columns. `read` False: that member's recorder was not read."""
 
     group: Group
-    ids: tuple[int, ...]  # the indices in Snapshot.groups that mean this group
+    ids: tuple[int, ...]  # the indices in Comms.groups that mean this group
     members: Ints
     sure_members: bool  # False: the members are only those that were seen in it
     read: Bools
@@ -41,7 +41,7 @@ class Callers:
 
     spec: CallSpec
     ranks: Ints  # sorted
-    frame: int  # index into Snapshot.frames or UNKNOWN
+    frame: int  # index into Comms.frames or UNKNOWN
 
 
 def distinct(ranks: Ints) -> Ints:
