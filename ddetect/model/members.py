@@ -37,6 +37,8 @@ class Phase(IntEnum):
     PAUSED = 7  # the user said so: ddetect_probe.pause("eval")
     LEAVING = 8  # inside destroy_process_group
     EXITING = 9  # the interpreter is shutting down
+    STEP = 10  # inside a compiled step: it computes, waits for data or for others, and Python sees none of it
+    TRACING = 11  # building the graph of such a step
 
 
 @dataclass(frozen=True, eq=False)
