@@ -31,6 +31,7 @@ class Source(Protocol):
 
     what: str  # what is missing when it cannot be read: "collectives"
     waits: bool  # whether it may have to wait for the process; else it is read in no time
+    of: str  # the framework whose processes it reads; empty: anybody's
 
     def read(self, process: JobProcess) -> Reading:
         """Look now. Never raises for a process that is stopped, gone or silent; bounded in time."""
@@ -42,6 +43,7 @@ class FlightRecorderSource:
 
     what = "collectives"
     waits = True
+    of = "torch"
 
     def __init__(self, reader: FlightReader) -> None:
         self._reader = reader
@@ -57,10 +59,11 @@ class FlightRecorderSource:
 
 
 class PageSource:
-    """Groups, and what the recorder does not see: open sends, receives and monitored barriers."""
+    """Groups, what the recorder does not see (open sends, receives and monitored barriers), and numbers of steps."""
 
     what = "progress"
     waits = False
+    of = ""
 
     def read(self, process: JobProcess) -> Reading:
         """Read the page, which needs no help of the process."""
@@ -73,4 +76,9 @@ class PageSource:
             group = groups.get(op.group, (None,))[0]
             age = age_s(op.since_ns, now_ns)
             builder.add_p2p(process.rank, op.kind, op.peer, op.tag, group, op.waiting, age)
+        for row in process.page.sequences():
+            for group in groups.get(row.group, ())[:1]:
+                builder.add_progress(
+                    process.rank, row.lane, group, row.enqueued, row.completed, row.oldest_open
+                )
         return Reading(builder.build())

@@ -53,6 +53,9 @@ class Roster(Table):
     nodes: tuple[str, ...] = values(str)
     # How many ranks its node should have, as it was told; else UNKNOWN.
     local_world: Ints = ints(fill=UNKNOWN)
+    # How its cluster calls it, where that is another name than its rank.
+    task: Ints = ints(into="tasks", optional=True, fill=UNKNOWN)
+    tasks: tuple[str, ...] = values(str)
 
 
 @dataclass(frozen=True, eq=False)
