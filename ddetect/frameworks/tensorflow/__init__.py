@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from ddetect.frameworks.framework import Framework
+from ddetect.frameworks.framework import Framework, NativeMode
 from ddetect.frameworks.general import GENERAL_PATTERNS
 from ddetect.frameworks.patterns import parse_patterns
 from ddetect.frameworks.tensorflow.deaths import saw_a_death, tells_of_a_peer
@@ -35,6 +35,8 @@ TENSORFLOW = Framework(
     native_data=re.compile(
         r"\bIterator::GetNextInternal|\bIteratorGetNext\w*Op::|\bIteratorResource::GetNext"
     ),
+    native_mode=lambda world: NativeMode.ALL if world == 1 else NativeMode.NONE,
+    raises_letters=True,
     between_lanes=frozenset({"merge_call"}),
     words=Words(
         inside="a step",
