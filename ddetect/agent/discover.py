@@ -39,7 +39,7 @@ class Found:
     world_size: int
     restart: int
     role: Role = Role.RANK
-    told: bool = True  # its number was said by its launcher; False: it follows from the task it is in a cluster
+    by_task: bool = False  # no launcher gave it a number: it follows from its task in TF_CONFIG
 
 
 class Scan(Protocol):
@@ -74,8 +74,8 @@ class EnvironmentScan:
             if found is not None:
                 candidates[pid] = found
         # Some clouds set TF_CONFIG for every job. Where ranks have a RANK, a process without one is their launcher.
-        if any(found.told for found in candidates.values()):
-            candidates = {pid: found for pid, found in candidates.items() if found.told}
+        if not all(found.by_task for found in candidates.values()):
+            candidates = {pid: found for pid, found in candidates.items() if not found.by_task}
         ranks = []
         for found in candidates.values():
             if _has_ancestor(found.parent, candidates, known):
@@ -92,14 +92,14 @@ def _as_rank(pid: int, environ: dict[str, str]) -> Found | None:
         return None
     if "python" not in os.path.basename(command[0]).lower() and "python" not in stat.name.lower():
         return None  # a shell around the rank
-    rank, world, told = _number(environ.get("RANK")), _number(environ.get("WORLD_SIZE")), True
+    rank, world = _number(environ.get("RANK")), _number(environ.get("WORLD_SIZE"))
     cluster = parse_tf_config(environ.get("TF_CONFIG")) if rank < 0 else None
     if cluster is not None:
-        rank, world, told = cluster.rank, cluster.world, False
+        rank, world = cluster.rank, cluster.world
     if rank < 0:
         return None
     restart = max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT")))
-    return Found(pid, stat.start_ticks, stat.parent, rank, world, restart, told=told)
+    return Found(pid, stat.start_ticks, stat.parent, rank, world, restart, by_task=cluster is not None)
 
 
 def local_world_of(environ: Mapping[str, str], world_size: int) -> int:
