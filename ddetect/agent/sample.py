@@ -24,6 +24,7 @@ from ddetect.agent.pages import (
     blind_spots,
     fault_signal_of,
     fetching_of,
+    framework_of,
     raised_in,
     threads_of,
     tick_age_of,
@@ -31,6 +32,8 @@ from ddetect.agent.pages import (
 from ddetect.agent.sources import Reading, Source
 from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.frameworks import FRAMEWORKS, Registry
+from ddetect.frameworks.framework import NativeMode
+from ddetect.frameworks.general import GENERAL
 from ddetect.host.gpu import Gpus, busy_by_pid, has_gpu_open, read_gpus
 from ddetect.host.homes import homes_of_process, read_homes
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
@@ -54,6 +57,7 @@ from ddetect.stacks.calls import DistCall
 from ddetect.stacks.dump import Dump, read_stacks
 from ddetect.stacks.faulthandler import FaultFile
 from ddetect.stacks.lanes import OfLane, lane_of
+from ddetect.stacks.native import NativeReader
 
 # Enough to keep the cores busy; more would only make each dump slow enough to run into its timeout.
 AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
@@ -85,8 +89,13 @@ class Sampler:
         *,
         probes: bool = True,
         frameworks: Registry = FRAMEWORKS,
+        framework: str = "",
     ) -> None:
+        """`framework` is what a process without a page trains with, where somebody knows it."""
         self._census = census
+        self._frameworks = frameworks
+        self.framework = framework
+        self._natives = NativeReader()
         self._probes = probes  # False: nobody expects any, so a missing one is not worth a word
         self._sources = tuple(sources)
         self._calls = tuple(one.calls for one in frameworks.values())
@@ -157,6 +166,11 @@ class Sampler:
         self._has_gpus = bool(gpus.gpus)
         return busy_by_pid(gpus)
 
+    def native_mode(self, member: JobProcess) -> NativeMode:
+        """Of which threads of this process C symbols may be read, as its framework says."""
+        name = framework_of(member) or self.framework
+        return self._frameworks.get(name, GENERAL).native_mode(member.world_size)
+
     def _look(self, member: JobProcess, native: bool) -> Looked:
         tasks = read_tasks(member.pid)
         stat = read_stat(member.pid)
@@ -164,11 +178,14 @@ class Sampler:
             return Looked(Sighting("gone", unread=f"pid {member.pid} is gone"), 0.0, UNKNOWN)
         signal = fault_signal_of(member)
         path = os.path.join(self._census.run_dir, "fault", f"{member.pid}.fault")
+        mode = self.native_mode(member)
         dump = read_stacks(
             member.pid,
             states=stat.state + "".join(task.state for task in tasks),
             fault=FaultFile(path, signal) if signal else None,
             native=native,
+            everything=(self._natives, member.key) if mode is NativeMode.ALL else None,
+            gentle=mode is NativeMode.NONE,
             calls=self._calls if member.page is None and member.role is Role.RANK else (),
         )
         seen = see(member.pid, stat.state, tasks, dump, threads_of(member))

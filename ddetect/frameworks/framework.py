@@ -27,6 +27,14 @@ class Needs(Enum):
     ANY = "one of those that are missing"
 
 
+class NativeMode(Enum):
+    """Of which threads the C symbols may be read: that takes a pause, from half a second to several."""
+
+    PYTHON = "threads with Python"
+    ALL = "all threads"
+    NONE = "no thread"  # its peers take a rank for dead that is paused for so long
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One operation, as people call it, and whom it waits for."""
@@ -85,6 +93,10 @@ class Framework:
         lambda exception: ()
     )  # loader workers whose death it tells
     native_call: re.Pattern[str] = NEVER  # a C symbol inside an operation
+    native_mode: Callable[[int], NativeMode] = lambda world: (
+        NativeMode.PYTHON
+    )  # of a rank in a world of this many; UNKNOWN: nobody knows how many
+    raises_letters: bool = False  # a rank that waits raises what it is sent in its page's mailbox
     worker_loop: re.Pattern[str] = NEVER  # "file:function" of the loop of a loader worker
     hands_over: re.Pattern[str] = NEVER  # the file of a thread that has the batch in its hands
     calls: CallNames = field(default_factory=CallNames)
