@@ -121,7 +121,8 @@ def is_helper(command: Iterable[str]) -> bool:
     """Whether a command line is multiprocessing's bookkeeping, or ddetect itself."""
     words = list(command)
     text = " ".join(words)
-    return any(name in text for name in _HELPERS) or words[1:3] == ["-m", "ddetect"]
+    ours = words[1:3] == ["-m", "ddetect"] or (len(words) > 1 and os.path.basename(words[1]) == "ddetect")
+    return ours or any(name in text for name in _HELPERS)
 
 
 def _has_ancestor(pid: int, candidates: dict[int, Found], known: Collection[int]) -> bool:

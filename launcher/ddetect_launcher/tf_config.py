@@ -70,7 +70,9 @@ class Cluster:
         here = self.own_host or (_LOCAL if self.hosts == (_LOCAL,) else "")
         if not here or self.rank < 0:
             return UNKNOWN
-        outside = max(0, self.rank + 1 - len(self.training))  # an evaluator counts itself, and those before it
+        outside = max(
+            0, self.rank + 1 - len(self.training)
+        )  # an evaluator counts itself, and those before it
         return sum(host_of(address) == here for address in self.training) + outside
 
     @property

@@ -163,9 +163,7 @@ def test_workers_of_one_cluster_share_companions_and_keep_their_exit_codes(launc
     second = start_waiting(launcher)
     (run,) = launcher.run_dirs()
     task = f'{{{cluster}, "task": {{"type": "worker", "index": 1}}}}'
-    first = launcher.run(
-        launcher.python("raise SystemExit(7)"), env={**launcher.environ, "TF_CONFIG": task}
-    )
+    first = launcher.run(launcher.python("raise SystemExit(7)"), env={**launcher.environ, "TF_CONFIG": task})
 
     assert (first.returncode, first.stderr) == (7, b"")
     assert launcher.run_dirs() == [run]
@@ -178,9 +176,7 @@ def test_workers_of_one_cluster_share_companions_and_keep_their_exit_codes(launc
 def test_job_with_parameter_servers_runs_alone_and_one_sentence_says_so(launcher: Launcher) -> None:
     """Its workers wait for orders all day: a watcher would cry wolf."""
     launcher.environ["TF_CONFIG"] = '{"cluster": {"chief": ["localhost:1"], "ps": ["localhost:2"]}}'
-    done = launcher.run(
-        launcher.python("import os; raise SystemExit(3 + ('DDETECT_RUN_DIR' in os.environ))")
-    )
+    done = launcher.run(launcher.python("import os; raise SystemExit(3 + ('DDETECT_RUN_DIR' in os.environ))"))
 
     assert done.returncode == 3
     assert done.stderr.decode().count("\n") == 1
