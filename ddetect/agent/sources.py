@@ -8,8 +8,11 @@ Never here: stacks (ddetect.stacks), more than one process at a time.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from ddetect_probe.page import SeqRow
 
 from ddetect.agent.flight import FlightReader
 from ddetect.agent.members import JobProcess
@@ -76,9 +79,22 @@ class PageSource:
             group = groups.get(op.group, (None,))[0]
             age = age_s(op.since_ns, now_ns)
             builder.add_p2p(process.rank, op.kind, op.peer, op.tag, group, op.waiting, age)
-        for row in process.page.sequences():
-            for group in groups.get(row.group, ())[:1]:
-                builder.add_progress(
-                    process.rank, row.lane, group, row.enqueued, row.completed, row.oldest_open
-                )
+        for number, (enqueued, completed, oldest_open) in numbers_of(process.page.sequences()).items():
+            for group in groups.get(number, ())[:1]:
+                builder.add_progress(process.rank, group, enqueued, completed, oldest_open)
         return Reading(builder.build())
+
+
+def numbers_of(rows: Iterable[SeqRow]) -> dict[int, tuple[int, int, int]]:
+    """Per group the numbers of a process: highest begun, highest done, lowest open. Its devices begin a step as one."""
+    by_group: dict[int, list[SeqRow]] = {}
+    for row in rows:
+        by_group.setdefault(row.group, []).append(row)
+    return {
+        group: (
+            max(row.enqueued for row in several),
+            min(row.completed for row in several),
+            min((row.oldest_open for row in several if row.oldest_open), default=0),
+        )
+        for group, several in by_group.items()
+    }

@@ -39,7 +39,6 @@ class CommsBuilder:
             _row(
                 self._progress,
                 rank=digest.rank,
-                lane=0,
                 group=group,
                 enqueued=one.enqueued,
                 started=one.started,
@@ -60,14 +59,11 @@ class CommsBuilder:
             for p2p in one.p2p:
                 self.add_p2p(digest.rank, p2p.kind, p2p.peer, 0, one.group, p2p.waiting, p2p.age_s)
 
-    def add_progress(
-        self, rank: int, lane: int, group: Group, enqueued: int, completed: int, oldest_open: int
-    ) -> None:
+    def add_progress(self, rank: int, group: Group, enqueued: int, completed: int, oldest_open: int) -> None:
         """Add how far a member has come where no recorder but its page tells; nothing has fallen out of a ring."""
         _row(
             self._progress,
             rank=rank,
-            lane=lane,
             group=_number(self._groups, group),
             enqueued=enqueued,
             started=0,

@@ -46,15 +46,16 @@ def task(tmp_path: Path) -> Iterator[Task]:
 
 
 def test_numbers_of_a_step_are_progress(task: Task):
-    """With the group that the page names, and nothing that could have fallen out of a ring."""
+    """With the group that the page names, of all devices together; nothing has fallen out of a ring."""
     task.writer.text("groups", json.dumps([[4, "1", "", "ring", "0-2"]]))
     task.writer.row(layout.SEQS_AT, (1, 4, 130, 128, 127, 1, 0))
+    task.writer.row(layout.SEQS_AT + layout.SEQS_WIDTH, (2, 4, 129, 129, 126, 1, 0))
 
     told = PageSource().read(task.process).comms
     assert told.groups == (Group("ring", "1", "", (0, 1, 2)),)
     progress = told.progress
     row = progress.rank, progress.lane, progress.enqueued, progress.oldest_open, progress.completed
-    assert [column.tolist() for column in row] == [[1], [0], [130], [128], [127]]
+    assert [column.tolist() for column in row] == [[1], [0], [130], [128], [126]]
     assert progress.first_kept.tolist() == [1]
 
 
