@@ -15,7 +15,6 @@ import pytest
 
 from ddetect.agent.members import JobProcess
 from ddetect.agent.sample import Sampler
-from ddetect.frameworks.framework import Framework, NativeMode
 from ddetect.host.proc import read_stat
 from ddetect.messages import TakeEvidence
 from ddetect.model import Role
@@ -24,9 +23,6 @@ from tests.live.tf_workers import hung_workers, pauses_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 WATCHED_S = 60.0
-TENSORFLOW = Framework(
-    "tensorflow", native_mode=lambda world: NativeMode.ALL if world == 1 else NativeMode.NONE
-)
 
 
 class NoCensus:
@@ -61,7 +57,7 @@ def test_hung_workers_survive_full_sampling_on_a_busy_machine(tmp_path: Path):
     """
     census: Any = NoCensus(tmp_path)
     with hung_workers() as workers, busy_machine():
-        sampler = Sampler(census, (), frameworks={"tensorflow": TENSORFLOW}, framework="tensorflow")
+        sampler = Sampler(census, (), framework="tensorflow")
         ranks = []
         for rank, worker in enumerate(workers):
             stat = read_stat(worker.pid)
