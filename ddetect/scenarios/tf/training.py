@@ -100,7 +100,7 @@ class Model:
         variables = [self.weights, self.bias]
         gradients = tape.gradient(loss, variables)
         together = tf.distribute.get_replica_context().all_reduce("mean", gradients)
-        for variable, gradient in zip(variables, together):
+        for variable, gradient in zip(variables, together, strict=True):
             variable.assign_sub(0.01 * gradient)
         return loss
 
@@ -144,6 +144,6 @@ def train_on_batches(
     model = Model(strategy)
     step = tf.function(model.step_on)
     data = batches(numbers() if examples is None else examples, strategy)
-    for _, batch in zip(range(steps), strategy.experimental_distribute_dataset(data)):
+    for _, batch in zip(range(steps), strategy.experimental_distribute_dataset(data), strict=False):
         time.sleep(args.step_ms / 1000)
         step(batch)
