@@ -1,4 +1,4 @@
-"""A healthy job of several replicas in one process that pauses: for evaluations on a remote machine, for checkpoints."""
+"""A healthy job of several replicas in one process that pauses for evaluations elsewhere and for checkpoints."""
 
 import os
 import tempfile

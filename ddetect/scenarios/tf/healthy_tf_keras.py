@@ -15,7 +15,6 @@ class Paced(keras.callbacks.Callback):
 
 
 def data(steps: int) -> tf.data.Dataset:
-    # It ends by itself: to give up an iterator halfway may keep TensorFlow waiting for its own threads for seconds.
     return training.batches(training.numbers().take(steps * training.batch_size(strategy)), strategy)
 
 

@@ -75,9 +75,11 @@ def example(index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def batches(examples: tf.data.Dataset, strategy: tf.distribute.Strategy) -> tf.data.Dataset:
     """Batches for all replicas; every task reads the whole of it, so that the batch of an example can be told."""
-    sharding = tf.data.Options()
-    sharding.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return examples.batch(batch_size(strategy), drop_remainder=True).prefetch(1).with_options(sharding)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    # Whoever frees an iterator waits for its autotuning thread, which may sleep for half a minute first.
+    options.autotune.enabled = False
+    return examples.batch(batch_size(strategy), drop_remainder=True).prefetch(1).with_options(options)
 
 
 def batch_size(strategy: tf.distribute.Strategy) -> int:
