@@ -64,9 +64,14 @@ class TakeEvidence:
 
 @dataclass(frozen=True, slots=True)
 class EndRanks:
-    """Stop the rank processes (not their launcher): SIGTERM, then SIGKILL after `grace_s`."""
+    """Stop the rank processes (not their launcher): SIGTERM, then SIGKILL after `grace_s`.
+
+    Before that those that are `waiting` are asked to raise the `sentence`, where their framework can do so.
+    """
 
     grace_s: float
+    sentence: str = ""
+    waiting: tuple[int, ...] = ()
 
 
 FromAgent = Hello | NodeRoster | NodeBeat | NodeGone | Evidence

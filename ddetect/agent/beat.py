@@ -93,7 +93,7 @@ class BeatMaker:
         self._census = census
         self._recorder = recorder
         self._tell = tell
-        self._told: tuple[tuple[tuple[int, ...], ...], str] | None = None
+        self._told: tuple[tuple[tuple[int, ...], ...], str, tuple[str, ...]] | None = None
         self._version = 0
 
     def make(self, now_ns: int) -> tuple[NodeRoster, bool, NodeBeat]:
@@ -114,9 +114,10 @@ class BeatMaker:
         )
         names = [page.framework for _, page in told if page.framework]
         framework = max(names, key=names.count, default="")
-        changed = (rows, framework) != self._told
+        tasks = tuple(page.task for _, page in told for _ in page.lanes)
+        changed = (rows, framework, tasks) != self._told
         if changed:
-            self._told = (rows, framework)
+            self._told = (rows, framework, tasks)
             self._version += 1
         quiet = [
             (member, _moved_ns(page, now_ns))
@@ -124,9 +125,16 @@ class BeatMaker:
             if page.joined and not any(lane.steps for lane in page.lanes) and not member.gone
         ]
         self._recorder.poll(quiet, now_ns)
-        return self._roster(rows, framework), changed, NodeBeat(self._version, self._beats(told, now_ns))
+        return (
+            self._roster(rows, framework, tasks),
+            changed,
+            NodeBeat(self._version, self._beats(told, now_ns)),
+        )
 
-    def _roster(self, rows: tuple[tuple[int, ...], ...], framework: str) -> NodeRoster:
+    def _roster(
+        self, rows: tuple[tuple[int, ...], ...], framework: str, tasks: tuple[str, ...]
+    ) -> NodeRoster:
+        names = tuple(dict.fromkeys(task for task in tasks if task))
         columns = list(zip(*rows, strict=True)) if rows else [()] * 7
         roster = Roster(
             rank=columns[0],  # type: ignore[arg-type]  # freeze() makes arrays of tuples
@@ -136,6 +144,8 @@ class BeatMaker:
             start_ticks=columns[3],  # type: ignore[arg-type]
             nodes=(self._node,),
             local_world=columns[6],  # type: ignore[arg-type]
+            task=[names.index(task) if task else UNKNOWN for task in tasks],  # type: ignore[arg-type]
+            tasks=names,
         )
         world = max(columns[5], default=UNKNOWN)
         return NodeRoster(self._version, world, max(columns[4], default=0), roster, framework)

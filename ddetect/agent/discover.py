@@ -1,7 +1,8 @@
 """Find rank processes that have no page, and the children of those that have.
 
 Enters: /proc. Leaves: plain values. A rank process is the outermost Python process that was started with
-RANK and with our run directory in its environment; multiprocessing's trackers inherit both and are none.
+RANK (or a task of TF_CONFIG) and with our run directory in its environment; multiprocessing's trackers inherit both
+and are none.
 Never here: pages (census.py reads them first), a scan on every beat.
 """
 
@@ -11,6 +12,8 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
+
+from ddetect_launcher.tf_config import parse_tf_config
 
 from ddetect.host.proc import Stat, read_cmdline, read_environ, read_pids, read_stat
 from ddetect.model import UNKNOWN, Role
@@ -36,6 +39,7 @@ class Found:
     world_size: int
     restart: int
     role: Role = Role.RANK
+    by_task: bool = False  # no launcher gave it a number: it follows from its task in TF_CONFIG
 
 
 class Scan(Protocol):
@@ -69,6 +73,9 @@ class EnvironmentScan:
             found = _as_rank(pid, environ)
             if found is not None:
                 candidates[pid] = found
+        # Some clouds set TF_CONFIG for every job. Where ranks have a RANK, a process without one is their launcher.
+        if not all(found.by_task for found in candidates.values()):
+            candidates = {pid: found for pid, found in candidates.items() if not found.by_task}
         ranks = []
         for found in candidates.values():
             if _has_ancestor(found.parent, candidates, known):
@@ -85,17 +92,14 @@ def _as_rank(pid: int, environ: dict[str, str]) -> Found | None:
         return None
     if "python" not in os.path.basename(command[0]).lower() and "python" not in stat.name.lower():
         return None  # a shell around the rank
-    rank = _number(environ.get("RANK"))
+    rank, world = _number(environ.get("RANK")), _number(environ.get("WORLD_SIZE"))
+    cluster = parse_tf_config(environ.get("TF_CONFIG")) if rank < 0 else None
+    if cluster is not None:
+        rank, world = cluster.rank, cluster.world
     if rank < 0:
         return None
-    return Found(
-        pid,
-        stat.start_ticks,
-        stat.parent,
-        rank,
-        _number(environ.get("WORLD_SIZE")),
-        max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT"))),
-    )
+    restart = max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT")))
+    return Found(pid, stat.start_ticks, stat.parent, rank, world, restart, by_task=cluster is not None)
 
 
 def local_world_of(environ: Mapping[str, str], world_size: int) -> int:
@@ -104,6 +108,9 @@ def local_world_of(environ: Mapping[str, str], world_size: int) -> int:
         told = _number(environ.get(name))
         if told > 0:
             return told
+    cluster = parse_tf_config(environ.get("TF_CONFIG")) if "RANK" not in environ else None
+    if cluster is not None and cluster.world == world_size:
+        return cluster.local_world
     host = environ.get("MASTER_ADDR", "")
     loopback = host in ("localhost", "::1") or host.startswith("127.")
     one_node = "SLURM_PROCID" in environ and environ.get("SLURM_STEP_NUM_NODES") == "1"
@@ -114,7 +121,8 @@ def is_helper(command: Iterable[str]) -> bool:
     """Whether a command line is multiprocessing's bookkeeping, or ddetect itself."""
     words = list(command)
     text = " ".join(words)
-    return any(name in text for name in _HELPERS) or words[1:3] == ["-m", "ddetect"]
+    ours = words[1:3] == ["-m", "ddetect"] or (len(words) > 1 and os.path.basename(words[1]) == "ddetect")
+    return ours or any(name in text for name in _HELPERS)
 
 
 def _has_ancestor(pid: int, candidates: dict[int, Found], known: Collection[int]) -> bool:

@@ -7,6 +7,7 @@ Never here: gRPC, asyncio.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -20,12 +21,14 @@ from ddetect.agent.beat import BeatMaker, Recorder
 from ddetect.agent.census import Census, Departed
 from ddetect.agent.deaths import Death
 from ddetect.agent.discover import Scan
-from ddetect.agent.end import end_ranks
+from ddetect.agent.end import RAISES_WITHIN_S, ask_to_raise, end_ranks
 from ddetect.agent.flight import FlightReader
 from ddetect.agent.members import JobProcess
-from ddetect.agent.pages import Told, gone_from, read_told
+from ddetect.agent.pages import Told, framework_of, gone_from, read_told
 from ddetect.agent.sample import Sampler
 from ddetect.agent.sources import FlightRecorderSource, PageSource, Source
+from ddetect.frameworks import FRAMEWORKS, Registry
+from ddetect.frameworks.general import GENERAL
 from ddetect.messages import (
     EndRanks,
     Evidence,
@@ -56,18 +59,24 @@ class Node:
         tell: Callable[[JobProcess, int], Told] = read_told,
         probes: bool = True,
         sources: Sequence[Source] | None = None,
+        frameworks: Registry = FRAMEWORKS,
+        framework: str = "",
     ) -> None:
         """`scan` finds ranks that have no page, `tell` says how a rank is; without `probes` no page is missed.
 
-        `sources` read what a process does with others; without them, those of torch.
+        `sources` read what a process does with others; without them, those of torch. `framework` is what processes
+        without a page train with.
         """
+        self._frameworks = frameworks
         self._hello = Hello(name, job)
         self.census = Census(run_dir, deaths, scan)
         flight = FlightReader(run_dir)
         self._background = ThreadPoolExecutor(1, "ddetect-poll")
         self._beats = BeatMaker(name, self.census, Recorder(flight, self._background), tell)
         read_by = sources if sources is not None else (FlightRecorderSource(flight), PageSource())
-        self._sampler = Sampler(self.census, read_by, probes=probes)
+        self._sampler = Sampler(
+            self.census, read_by, probes=probes, frameworks=frameworks, framework=framework
+        )
         self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
         self._told: tuple[NodeRoster, NodeBeat] | None = None
         self._lock = threading.Lock()  # `answer` reads the census from another thread
@@ -76,6 +85,10 @@ class Node:
         """Let go of the threads."""
         self._sampler.close()
         self._background.shutdown(wait=False, cancel_futures=True)
+
+    def assume(self, framework: str) -> None:
+        """What processes without a page train with, where that is learned late."""
+        self._sampler.framework = framework
 
     def tick(self) -> list[FromAgent]:
         """Look once, and say what is new. Never raises: a watcher that stops looking is worse than one that errs."""
@@ -126,10 +139,17 @@ class Node:
             case EndRanks():
                 with self._lock:
                     ranks = self.census.ranks()
+                hearing = [m for m in ranks if m.rank in order.waiting and self._raises_letters(m)]
+                if order.sentence and hearing:
+                    pages = os.path.join(self.census.run_dir, "pages")
+                    ask_to_raise(hearing, pages, order.sentence, RAISES_WITHIN_S)
                 end_ranks(ranks, order.grace_s)
                 return None
             case _:
                 assert_never(order)
+
+    def _raises_letters(self, member: JobProcess) -> bool:
+        return self._frameworks.get(framework_of(member), GENERAL).raises_letters
 
 
 def _worth_telling(departed: Departed, now_ns: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from dataclasses import dataclass, replace
 
 from ddetect_probe import page as layout
@@ -21,10 +22,13 @@ from ddetect.frameworks import named_packages
 from ddetect.model import UNSEEN_ERROR, Departure, Frame, Gone, Group, Phase, Raised, Role
 from ddetect.model.homes import CodeHomes
 from ddetect.rankset import parse_ranks
-from ddetect.stacks.lanes import OfLane
+from ddetect.stacks.lanes import CalledByStep, OfLane
 
 _UNKNOWN_HOMES = CodeHomes()
 _PHASES = frozenset(int(phase) for phase in Phase)
+_CALLED_FOR = {layout.INNER_DATA: int(Phase.DATA), layout.INNER_STEP: int(Phase.OTHER)}
+STANDS_NS = 2_000_000_000
+"""Python that a step called, and that has not come back for so long, tells which replica it is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Told:
     tick_age_s: float = math.inf
     joined: bool = False
     framework: str = ""  # the one that it trains with
+    task: str = ""  # how its cluster calls it: "chief", "worker 1"
     lanes: tuple[ToldLane, ...] = (ToldLane(),)
 
     @property
@@ -69,7 +74,8 @@ def read_told(member: JobProcess, now_ns: int) -> Told:
         tick_age_s=age_s(header[layout.S_TICK_NS], now_ns),
         joined=header[layout.S_PG_STATE] == layout.PG_READY,
         framework=framework_of(member),
-        lanes=tuple(_lane(row, begun_ns, now_ns) for row in member.page.lanes())
+        task=task_of(member.page),
+        lanes=tuple(_lane(row, begun_ns, now_ns) for row in lane_rows(member.page, now_ns))
         or (replace(begins, activity_age_s=age_s(begun_ns, now_ns)),),
     )
 
@@ -98,8 +104,57 @@ def framework_of(member: JobProcess) -> str:
 
 def threads_of(member: JobProcess) -> tuple[OfLane, ...]:
     """Which thread each lane of a process is."""
-    rows = member.page.lanes() if member.page is not None else []
-    return tuple(OfLane(row.lane, row.ident, row.tid) for row in rows)
+    rows = lane_rows(member.page, time.monotonic_ns()) if member.page is not None else []
+    return tuple(OfLane(row.lane, row.ident, row.tid) for row in rows if row.ident or row.tid)
+
+
+def lane_rows(page: layout.Page, now_ns: int) -> list[layout.LaneRow]:
+    """The lanes of a process. In a compiled step no replica has a thread, but for Python that the step calls on one."""
+    rows = page.lanes()
+    if len(rows) != 1:
+        return rows
+    told = {
+        call.lane: call
+        for call in page.inner_calls()
+        if call.what == layout.INNER_STEP and call.lane >= 0 and now_ns - call.since_ns > STANDS_NS
+    }
+    replicas = _local_replicas(page) if told else 0
+    if replicas < 2 or max(told) >= replicas:
+        return rows
+    step = rows[0]._replace(ident=0, tid=0)  # the main thread stands for all that are not told
+    return [
+        step._replace(lane=lane, phase=layout.OTHER, ident=told[lane].ident, tid=told[lane].tid)
+        if lane in told
+        else step._replace(lane=lane)
+        for lane in range(min(replicas, layout.LANES))
+    ]
+
+
+def called_by_step(member: JobProcess) -> tuple[CalledByStep, ...]:
+    """Threads that run Python for a compiled step of this process."""
+    calls = member.page.inner_calls() if member.page is not None else []
+    return tuple(
+        CalledByStep(_CALLED_FOR[call.what], call.ident, call.tid)
+        for call in calls
+        if call.what in _CALLED_FOR
+    )
+
+
+def task_of(page: layout.Page) -> str:
+    """How the cluster of a job calls this process; empty where it has no name of its own."""
+    told = page.strategy() or {}
+    task, index = told.get("task"), told.get("index")
+    if not isinstance(task, str) or not task or not isinstance(index, int):
+        return ""
+    return task if task == "chief" else f"{task} {index}"
+
+
+def _local_replicas(page: layout.Page) -> int:
+    told = page.strategy() or {}
+    replicas, workers = told.get("replicas"), told.get("workers")
+    if not isinstance(replicas, int) or not isinstance(workers, int):
+        return 0
+    return replicas // max(1, workers)
 
 
 def blind_spots(member: JobProcess) -> list[str]:

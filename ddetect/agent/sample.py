@@ -22,8 +22,10 @@ from ddetect.agent.discover import find_children
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import (
     blind_spots,
+    called_by_step,
     fault_signal_of,
     fetching_of,
+    framework_of,
     raised_in,
     threads_of,
     tick_age_of,
@@ -31,6 +33,8 @@ from ddetect.agent.pages import (
 from ddetect.agent.sources import Reading, Source
 from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.frameworks import FRAMEWORKS, Registry
+from ddetect.frameworks.framework import NativeMode
+from ddetect.frameworks.general import GENERAL
 from ddetect.host.gpu import Gpus, busy_by_pid, has_gpu_open, read_gpus
 from ddetect.host.homes import homes_of_process, read_homes
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
@@ -53,7 +57,8 @@ from ddetect.model.tables import join
 from ddetect.stacks.calls import DistCall
 from ddetect.stacks.dump import Dump, read_stacks
 from ddetect.stacks.faulthandler import FaultFile
-from ddetect.stacks.lanes import OfLane, lane_of
+from ddetect.stacks.lanes import CalledByStep, OfLane, lane_of, phase_of
+from ddetect.stacks.native import NativeReader
 
 # Enough to keep the cores busy; more would only make each dump slow enough to run into its timeout.
 AT_ONCE = min(16, max(4, 2 * (os.cpu_count() or 1)))
@@ -85,8 +90,13 @@ class Sampler:
         *,
         probes: bool = True,
         frameworks: Registry = FRAMEWORKS,
+        framework: str = "",
     ) -> None:
+        """`framework` is what a process without a page trains with, where somebody knows it."""
         self._census = census
+        self._frameworks = frameworks
+        self.framework = framework
+        self._natives = NativeReader()
         self._probes = probes  # False: nobody expects any, so a missing one is not worth a word
         self._sources = tuple(sources)
         self._calls = tuple(one.calls for one in frameworks.values())
@@ -123,7 +133,7 @@ class Sampler:
         asked = {
             (member.key, one.what): self._asks.submit(one.read, member)
             for member in living
-            for one in self._sources
+            for one in _sources_of(member, self._sources)
             if one.waits
         }
         looks = {m.key: self._dumps.submit(self._look, m, m.pid in native) for m in everyone}
@@ -133,8 +143,9 @@ class Sampler:
         looked = [_result(looks[member.key]) for member in everyone]
         readings = {key: _answer(future, key[1]) for key, future in asked.items()}
         for member in living:
-            readings |= {(member.key, one.what): one.read(member) for one in self._sources if not one.waits}
-        told = [readings[member.key, one.what].comms for member in living for one in self._sources]
+            mine = _sources_of(member, self._sources)
+            readings |= {(member.key, one.what): one.read(member) for one in mine if not one.waits}
+        told = [reading.comms for reading in readings.values()]
         told += [
             comms_of_call(member.rank, look.call)
             for member, look in zip(ranks, looked, strict=False)  # ranks come first among those looked at
@@ -157,6 +168,11 @@ class Sampler:
         self._has_gpus = bool(gpus.gpus)
         return busy_by_pid(gpus)
 
+    def native_mode(self, member: JobProcess) -> NativeMode:
+        """Of which threads of this process C symbols may be read, as its framework says."""
+        name = framework_of(member) or self.framework
+        return self._frameworks.get(name, GENERAL).native_mode(member.world_size)
+
     def _look(self, member: JobProcess, native: bool) -> Looked:
         tasks = read_tasks(member.pid)
         stat = read_stat(member.pid)
@@ -164,14 +180,17 @@ class Sampler:
             return Looked(Sighting("gone", unread=f"pid {member.pid} is gone"), 0.0, UNKNOWN)
         signal = fault_signal_of(member)
         path = os.path.join(self._census.run_dir, "fault", f"{member.pid}.fault")
+        mode = self.native_mode(member)
         dump = read_stacks(
             member.pid,
             states=stat.state + "".join(task.state for task in tasks),
             fault=FaultFile(path, signal) if signal else None,
             native=native,
+            everything=(self._natives, member.key) if mode is NativeMode.ALL else None,
+            gentle=mode is NativeMode.NONE,
             calls=self._calls if member.page is None and member.role is Role.RANK else (),
         )
-        seen = see(member.pid, stat.state, tasks, dump, threads_of(member))
+        seen = see(member.pid, stat.state, tasks, dump, threads_of(member), called_by_step(member))
         on_gpu = member.role is Role.RANK and has_gpu_open(member.pid)
         seen = replace(seen, raised=raised_in(member))
         homes = _NO_HOMES
@@ -186,8 +205,19 @@ def call_in(dump: Dump) -> DistCall | None:
     return next((one.call for one in dump.seen if one.call is not None), None)
 
 
+def _sources_of(member: JobProcess, sources: Sequence[Source]) -> list[Source]:
+    """Those that can tell something of this process."""
+    framework = framework_of(member)
+    return [one for one in sources if not one.of or not framework or one.of == framework]
+
+
 def see(
-    pid: int, state: str, tasks: tuple[Task, ...], dump: Dump, lanes: tuple[OfLane, ...] = ()
+    pid: int,
+    state: str,
+    tasks: tuple[Task, ...],
+    dump: Dump,
+    lanes: tuple[OfLane, ...] = (),
+    called: tuple[CalledByStep, ...] = (),
 ) -> Sighting:
     """Join what the dumper saw with what the kernel and the page say about the same threads."""
     by_tid = {task.tid: task for task in tasks}
@@ -195,7 +225,8 @@ def see(
     for one in dump.seen:
         tid = one.tid or (pid if one.thread.is_main else 0)
         lane = lane_of(tid, one.ident, lanes)
-        threads.append(replace(_with_task(one.thread, by_tid.get(tid)), lane=lane))
+        phase = phase_of(tid, one.ident, called)
+        threads.append(replace(_with_task(one.thread, by_tid.get(tid)), lane=lane, phase=phase))
     # No Python to show, but the kernel still knows what the main thread sleeps in, and the lanes' threads.
     shown = {thread.lane for thread in threads}
     for of_lane in lanes:

@@ -8,8 +8,11 @@ Never here: stacks (ddetect.stacks), more than one process at a time.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from ddetect_probe.page import SeqRow
 
 from ddetect.agent.flight import FlightReader
 from ddetect.agent.members import JobProcess
@@ -31,6 +34,7 @@ class Source(Protocol):
 
     what: str  # what is missing when it cannot be read: "collectives"
     waits: bool  # whether it may have to wait for the process; else it is read in no time
+    of: str  # the framework whose processes it reads; empty: anybody's
 
     def read(self, process: JobProcess) -> Reading:
         """Look now. Never raises for a process that is stopped, gone or silent; bounded in time."""
@@ -42,6 +46,7 @@ class FlightRecorderSource:
 
     what = "collectives"
     waits = True
+    of = "torch"
 
     def __init__(self, reader: FlightReader) -> None:
         self._reader = reader
@@ -57,10 +62,11 @@ class FlightRecorderSource:
 
 
 class PageSource:
-    """Groups, and what the recorder does not see: open sends, receives and monitored barriers."""
+    """Groups, what the recorder does not see (open sends, receives and monitored barriers), and numbers of steps."""
 
     what = "progress"
     waits = False
+    of = ""
 
     def read(self, process: JobProcess) -> Reading:
         """Read the page, which needs no help of the process."""
@@ -73,4 +79,22 @@ class PageSource:
             group = groups.get(op.group, (None,))[0]
             age = age_s(op.since_ns, now_ns)
             builder.add_p2p(process.rank, op.kind, op.peer, op.tag, group, op.waiting, age)
+        for number, (enqueued, completed, oldest_open) in numbers_of(process.page.sequences()).items():
+            for group in groups.get(number, ())[:1]:
+                builder.add_progress(process.rank, group, enqueued, completed, oldest_open)
         return Reading(builder.build())
+
+
+def numbers_of(rows: Iterable[SeqRow]) -> dict[int, tuple[int, int, int]]:
+    """Per group the numbers of a process: highest begun, highest done, lowest open. Its devices begin a step as one."""
+    by_group: dict[int, list[SeqRow]] = {}
+    for row in rows:
+        by_group.setdefault(row.group, []).append(row)
+    return {
+        group: (
+            max(row.enqueued for row in several),
+            min(row.completed for row in several),
+            min((row.oldest_open for row in several if row.oldest_open), default=0),
+        )
+        for group, several in by_group.items()
+    }

@@ -13,15 +13,20 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
+from ddetect_launcher.tf_config import Cluster, parse_tf_config
+
 from ddetect.agent.discover import Found, is_helper
+from ddetect.attach.framework import serves_a_cluster
 from ddetect.errors import HostError, UsageError
 from ddetect.host.proc import Stat, read_cmdline, read_environ, read_pids, read_stat
 from ddetect.host.ptrace import why_not
 from ddetect.model import UNKNOWN, Role
 
-# The launcher's own words first: under Slurm, torchrun itself has a SLURM_PROCID, and its children have a RANK.
-_TOLD = (
-    ("RANK", "WORLD_SIZE"),
+# The launcher's own words first: under Slurm, torchrun itself has a SLURM_PROCID, and its children have a RANK. A task
+# of TF_CONFIG comes second: some clouds set it for torchrun too, and under srun it is what the members call each other.
+_OWN = ("RANK", "WORLD_SIZE")
+_TASK = 1  # the place of TF_CONFIG among them
+_SCHEDULERS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS"),
@@ -52,6 +57,7 @@ class Candidate:
     master: str = ""  # where its ranks meet; torchrun may choose another port for each attempt
     launcher: int = 0  # torchrun's pid, also where a shell stands between; 0 if it was not torchrun
     run: str = ""  # what torchrun calls the run, if it was torchrun
+    servers: bool = False  # its cluster has parameter servers
 
     @property
     def marks(self) -> frozenset[tuple[object, ...]]:
@@ -91,6 +97,12 @@ class JobScan:
             chosen = [meant] if len(_linked(meant)) == 1 and not _twice(meant) else chosen
         if len(chosen) > 1:
             raise _several(chosen)
+        served = any(one.servers for job in chosen for one in job)
+        if served or any(_has_servers(self._read_environ(pid)) for pid in self._alone):
+            raise UsageError(
+                "this job has parameter servers, and ParameterServerStrategy is not judged yet",
+                hint="MirroredStrategy and MultiWorkerMirroredStrategy are.",
+            )
         if not chosen and not self._alone:
             raise self._nothing(candidates)
         if chosen:
@@ -104,6 +116,17 @@ class JobScan:
     def name(self) -> str:
         """What to call the job."""
         return self._job or f"pid-{min(self._alone, default=0)}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about the choice."""
+        lonely = [pid for pid, found in self._alone.items() if found.world_size == UNKNOWN]
+        return tuple(
+            f"pid {pid} is a task of a TensorFlow cluster, and its environment does not show which (its script sets "
+            "TF_CONFIG itself): it is watched alone. To have the others watched too, name all of them in their order, "
+            "the chief or worker 0 first: ddetect attach --pid PID PID ..."
+            for pid in lonely
+        )
 
     def find(self, known: Collection[int]) -> list[Found]:
         """Ranks of the job and their loader workers that are not in `known`."""
@@ -159,17 +182,18 @@ class JobScan:
         if not environ:
             self.denied[pid] = why_not(pid) or f"the environment of pid {pid} is empty"
             return None
-        for told, (rank_name, world_name) in enumerate(_TOLD):
-            rank = _number(environ.get(rank_name))
-            if rank >= 0:
-                restart = max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT")))
-                world = _number(environ.get(world_name))
-                found = Found(pid, stat.start_ticks, stat.parent, rank, world, restart)
-                run = environ.get("TORCHELASTIC_RUN_ID", "")
-                launcher = _python_above(pid, stats) if run else 0
-                return Candidate(
-                    found, told, _job_of(environ, stat), " ".join(command), _master_of(environ), launcher, run
-                )
+        cluster = parse_tf_config(environ.get("TF_CONFIG"))
+        for told, (rank, world) in enumerate(_numbers(environ, cluster)):
+            if rank < 0:
+                continue
+            restart = max(0, _number(environ.get("TORCHELASTIC_RESTART_COUNT")))
+            found = Found(pid, stat.start_ticks, stat.parent, rank, world, restart)
+            words = " ".join(command)
+            if told == _TASK and cluster is not None:
+                return Candidate(found, told, cluster.name, words, servers=bool(cluster.servers))
+            run = environ.get("TORCHELASTIC_RUN_ID", "")
+            launcher = _python_above(pid, stats) if run else 0
+            return Candidate(found, told, _job_of(environ, stat), words, _master_of(environ), launcher, run)
         return None
 
     def _is_wanted(self, one: Candidate, stats: dict[int, Stat]) -> bool:
@@ -257,8 +281,9 @@ def read_stats() -> dict[int, Stat]:
 def _by_pid(pids: Iterable[int], stats: dict[int, Stat]) -> dict[int, Found]:
     """Python processes that nobody gave a rank: numbered in the order in which they were chosen."""
     python = [pid for pid in pids if pid in stats and _is_python(read_cmdline(pid), stats[pid])]
+    world = UNKNOWN if len(python) == 1 and serves_a_cluster(python[0]) else len(python)
     return {
-        pid: Found(pid, stats[pid].start_ticks, stats[pid].parent, rank, len(python), 0)
+        pid: Found(pid, stats[pid].start_ticks, stats[pid].parent, rank, world, 0)
         for rank, pid in enumerate(python)
     }
 
@@ -266,6 +291,18 @@ def _by_pid(pids: Iterable[int], stats: dict[int, Stat]) -> dict[int, Found]:
 def _is_python(command: tuple[str, ...], stat: Stat) -> bool:
     program = os.path.basename(command[0]).lower() if command else ""
     return "python" in program or "python" in stat.name.lower()
+
+
+def _numbers(environ: dict[str, str], cluster: Cluster | None) -> list[tuple[int, int]]:
+    """(rank, world) as each source says it, the most trustworthy first; UNKNOWN where it says nothing."""
+    task = (cluster.rank, cluster.world) if cluster is not None else (UNKNOWN, UNKNOWN)
+    told = [(_number(environ.get(rank)), _number(environ.get(world))) for rank, world in (_OWN, *_SCHEDULERS)]
+    return [*told[:_TASK], task, *told[_TASK:]]
+
+
+def _has_servers(environ: dict[str, str]) -> bool:
+    cluster = parse_tf_config(environ.get("TF_CONFIG"))
+    return cluster is not None and bool(cluster.servers)
 
 
 def _job_of(environ: dict[str, str], stat: Stat) -> str:

@@ -89,6 +89,7 @@ def _snapshot(scan: JobScan, nodes: Nodes, looks: list[Look], settings: Settings
     return Snapshot(
         job=scan.name,
         world_size=nodes.world_size(),
+        framework=nodes.framework() or Snapshot.framework,
         taken_at_unix_ns=time.time_ns(),
         roster=nodes.roster(),
         beats=nodes.beats(time.monotonic()),

@@ -26,7 +26,7 @@ class Stillness:
     """Compares each look with the one before."""
 
     def __init__(self, framework: Framework) -> None:
-        self._framework = framework
+        self.framework = framework  # may be known only when the job has imported it
         self._last: Sample | None = None
         self._moved_at: dict[int, float] = {}
         self.looks = 0
@@ -41,10 +41,10 @@ class Stillness:
             return
         ranks = np.unique(sample.rank[sample.rank >= 0])
         found = changes(
-            before, sample, ranks, self._framework, io_noise_bytes=IO_NOISE_BYTES, homes=look.homes
+            before, sample, ranks, self.framework, io_noise_bytes=IO_NOISE_BYTES, homes=look.homes
         )
         # Ranks that join poll the store, hundreds of times a second: that is waiting, and its bytes are no motion.
-        found.get(BYTES_MOVE, set()).difference_update(_joining(sample, self._framework))
+        found.get(BYTES_MOVE, set()).difference_update(_joining(sample, self.framework))
         for rank in ranks.tolist():
             if _children(before, rank) != _children(sample, rank):
                 found.setdefault("its child processes change", set()).add(rank)

@@ -25,11 +25,13 @@ from ddetect.agent.members import JobProcess
 from ddetect.agent.node import Node
 from ddetect.agent.pages import Told, ToldLane
 from ddetect.attach.find import JobScan
+from ddetect.attach.framework import Frameworks
 from ddetect.attach.still import Stillness
 from ddetect.coordinator.events import Ask, Ending, Event, Heard, Record, Tick
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.state import JobState
-from ddetect.frameworks.torch import TORCH
+from ddetect.frameworks import FRAMEWORKS
+from ddetect.frameworks.general import GENERAL
 from ddetect.host.proc import read_cmdline
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
 from ddetect.model import Departure, Gone, Incident, Role, Settings, Snapshot, Stage, Status
@@ -56,7 +58,8 @@ class Watched:
 
     def __init__(self, scan: JobScan, deaths: Deaths | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ddetect-attach-")
-        self.still = Stillness(TORCH)
+        self._frameworks = Frameworks()
+        self.still = Stillness(GENERAL)
         self.name = socket.gethostname()
         self.node = Node(
             self._folder.name,
@@ -75,6 +78,9 @@ class Watched:
 
     def look(self, order: ToAgent) -> Evidence | None:
         """Take evidence, and note who has moved since the last."""
+        name = self._frameworks.most or Snapshot.framework
+        self.node.assume(name)
+        self.still.framework = FRAMEWORKS.get(name, GENERAL)
         evidence = self.node.answer(order)
         if evidence is not None:
             self.still.see(evidence.look, time.monotonic())
@@ -82,7 +88,10 @@ class Watched:
 
     def _tell(self, member: JobProcess, now_ns: int) -> Told:
         age_s = self.still.age_s(member.rank, now_ns / 1e9)
-        return Told(lanes=(ToldLane(calls=_IN_RHYTHM, activity_age_s=age_s),))
+        return Told(
+            lanes=(ToldLane(calls=_IN_RHYTHM, activity_age_s=age_s),),
+            framework=self._frameworks.of(member.pid, member.start_ticks),
+        )
 
 
 @dataclass(frozen=True, slots=True)

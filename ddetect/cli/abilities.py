@@ -1,7 +1,7 @@
 """What ddetect can do on this host, found out by doing it once.
 
 Enters: this host. Leaves: Ability values, each with what was found and what to do about it.
-Never here: printing; importing torch (its version is read from its metadata).
+Never here: printing; importing torch or TensorFlow (their versions are read from their metadata).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +31,9 @@ OK, WARN, FAIL = "ok", "warn", "fail"
 """WARN: something is missing that some jobs do without. FAIL: detection needs it."""
 
 TORCH_TESTED = "2.13"
+TENSORFLOW_TESTED = "2.21"
+_TENSORFLOW_HOOKED = (2, 16)  # older ones need another protobuf than we do, and have other insides
+_TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tf-nightly")
 _NEEDED_MB = 16  # a page is 16 KiB; the rest is snapshots of sockets and logs
 _TARGET = "def wait_for_doctor():\n print('ready', flush=True)\n input()\nwait_for_doctor()"
 _CAP_SYS_PTRACE = 19
@@ -66,6 +69,7 @@ def try_all() -> tuple[Ability, ...]:
         try_wire(),
         try_nvml(),
         try_torch(),
+        try_tensorflow({ability.name for ability in dumpers if ability.state == OK}),
         try_token(os.environ.get("DDETECT_TOKEN")),
     )
 
@@ -247,6 +251,38 @@ def try_torch() -> Ability:
         remedy = f"ddetect was tested with torch {TORCH_TESTED}; what another version lacks is left out."
         return Ability("torch", WARN, f"version {version}", remedy)
     return Ability("torch", OK, f"version {version}")
+
+
+def try_tensorflow(dumpers: Collection[str]) -> Ability:
+    """The TensorFlow of this interpreter, if any; as a rule the job has one of its own."""
+    return tensorflow_ability(next(filter(None, map(_version, _TENSORFLOW_NAMES)), ""), dumpers)
+
+
+def tensorflow_ability(version: str, dumpers: Collection[str]) -> Ability:
+    """Say what can be seen of a TensorFlow job here: by which dumpers, and what of a version that is old."""
+    here = f"version {version}" if version else "not installed beside ddetect, and need not be"
+    found = f"jobs are watched (tested with {TENSORFLOW_TESTED}), in any environment; {here}"
+    if version and _numbers(version) < _TENSORFLOW_HOOKED:
+        oldest = ".".join(map(str, _TENSORFLOW_HOOKED))
+        remedy = f"The probe hooks TensorFlow {oldest} and newer; of an older one only stacks are seen."
+        return Ability("tensorflow", WARN, f"version {version}", remedy)
+    if "py-spy" not in dumpers:
+        return Ability("tensorflow", WARN, f"{here}; py-spy cannot look into a job", _TRACE_REMEDY)
+    if "pystack" not in dumpers:
+        remedy = "Without pystack MirroredStrategy's C++ threads are not seen (data or a collective): pip install pystack"
+        return Ability("tensorflow", WARN, found, remedy)
+    return Ability("tensorflow", OK, found)
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def try_token(token: str | None) -> Ability:

@@ -28,9 +28,9 @@ from ddetect.report.formats import JSON, REPORTS, TEXT, Report, Shown, named
 
 DEFAULT_OUT = "ddetect-out"
 DESCRIPTION = """\
-AttachLoop a running job that was started without ddetect, until it ends or you press ctrl-C. Ranks are found by their
-environment (torchrun, Open MPI, Slurm), and looked at from outside every few seconds (py-spy, /proc): nothing in the
-job is changed."""
+Watch a running job that was started without ddetect, until it ends or you press ctrl-C. Ranks are found by their
+environment (torchrun, TF_CONFIG, Open MPI, Slurm), and looked at from outside every few seconds (py-spy, /proc):
+nothing in the job is changed."""
 EPILOG = """\
 examples:
   ddetect attach
@@ -61,7 +61,8 @@ def add_arguments(
         type=_pid,
         nargs="+",
         default=[],
-        help="a rank (it stands for its job), a launcher, or training programs without ranks",
+        help="a rank (it stands for its job), a launcher, or training programs without ranks, in their order (a "
+        "notebook's kernel, MirroredStrategy, workers whose script sets TF_CONFIG)",
     )
     which.add_argument(
         "--all", action="store_true", help="all ranks on this host, if they are of one job (the default)"
@@ -101,6 +102,8 @@ def run(args: argparse.Namespace, reports: Sequence[Report] = REPORTS) -> int:
     """Find the job; look once or watch."""
     scan = JobScan(Wanted(tuple(args.pid), args.match))
     ranks = scan.choose()
+    for note in scan.notes:
+        print_news(note)
     settings, report = settings_for(args.patience), named(args.format, reports)
     if args.once:
         return _once(scan, settings, _incidents(args.out, reports) if args.out else None, report)

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from ddetect.cli.abilities import FAIL, OK, WARN, Ability, try_all
 from ddetect.cli.look import wants_color
 
+NEXT = "ddetect launch torchrun --nproc-per-node 8 train.py (TensorFlow: ddetect launch python train.py)"
 _STYLES = {OK: "32", WARN: "33", FAIL: "1;31"}
 
 
@@ -50,5 +51,5 @@ def format_abilities(abilities: tuple[Ability, ...], *, color: bool = False) -> 
     if failed:
         lines.append(f"Detection cannot work here until this is fixed: {', '.join(failed)}.")
     else:
-        lines.append("Detection can work here. Next: ddetect launch torchrun --nproc-per-node 8 train.py")
+        lines.append(f"Detection can work here. Next: {NEXT}")
     return "\n".join(lines) + "\n"

@@ -25,6 +25,7 @@ examples:
   ddetect launch torchrun --nproc-per-node 8 train.py
   ddetect launch --out /scratch/ddetect --on-hang stop python train.py --epochs 3
   srun ddetect launch python train.py
+  TF_CONFIG='{"cluster": ..., "task": ...}' ddetect launch python train.py   # TensorFlow: the same for each task
   DDETECT_TOKEN=secret ddetect launch torchrun --nnodes 2 --node-rank 0 --master-addr node-0 train.py
 
 Each flag can be given as an environment variable. ddetect never refuses a job but for a wrong flag (exit code 2) and
@@ -68,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
         type=_address,
         default=environ.get("DDETECT_COORDINATOR") or None,
         help="where the nodes of the job meet; the node that owns HOST serves (DDETECT_COORDINATOR; default: found "
-        "from torchrun's, accelerate's or Slurm's own address)",
+        "from the address that torchrun, accelerate, TF_CONFIG or Slurm has)",
     )
     parser.add_argument(
         "--signatures",
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     if not command or not command[0]:
         raise UsageError(
             "There is no program to launch.",
-            "Give the job's command: ddetect launch torchrun --nproc-per-node 8 train.py",
+            "Give the job's command: ddetect launch torchrun --nproc-per-node 8 train.py, or python train.py",
         )
     options = Options(
         out=args.out,

@@ -76,7 +76,7 @@ def find_target(args: argparse.Namespace) -> str:
     if not jobs:
         raise NetworkError(
             "no job of yours runs under ddetect on this host",
-            hint="Start one: ddetect launch torchrun --nproc-per-node 8 train.py\n"
+            hint="Start one: ddetect launch torchrun --nproc-per-node 8 train.py, or python train.py\n"
             "Or ask another host: ddetect status --coordinator HOST:PORT",
         )
     return _address(jobs[0])

@@ -15,6 +15,7 @@ import urllib.request
 from dataclasses import dataclass
 
 from ddetect.errors import UsageError
+from ddetect.messages import EndRanks
 from ddetect.model import Incident
 from ddetect.report.json_ import verdict_json
 
@@ -43,6 +44,17 @@ def parse_on_hang(text: str) -> OnHang:
         f"--on-hang takes report, stop or exec:CMD, not {text!r}",
         hint="For example: --on-hang 'exec:notify-me'",
     )
+
+
+def end_ranks(incident: Incident) -> EndRanks:
+    """The order to end all ranks; those that wait are told why, so that the user finds it in their traceback."""
+    waiting = {rank for one in incident.verdict.waiting for rank in one.ranks}
+    return EndRanks(STOP_GRACE_S, sentence(incident), tuple(sorted(waiting)))
+
+
+def sentence(incident: Incident) -> str:
+    """The verdict in one line, marked as ours: an exception that carries it is an end that we asked for."""
+    return " ".join(f"ddetect: {incident.verdict.summary}".split())
 
 
 async def notify(url: str, incident: Incident, folder: str) -> None:

@@ -29,7 +29,7 @@ from ddetect.coordinator.incidents import Incidents, write_text
 from ddetect.coordinator.state import JobState
 from ddetect.coordinator.view import status_line, status_response
 from ddetect.errors import HostError, NetworkError, UsageError
-from ddetect.messages import EndRanks, Hello, NodeGone, ToAgent
+from ddetect.messages import Hello, NodeGone, ToAgent
 from ddetect.model import Incident
 from ddetect.report.text import format_report
 from ddetect.wire.channel import OPTIONS, admits
@@ -176,7 +176,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         elif on_hang.kind == "stop" and incident.verdict.status.value == "hang":
             self.handle(Ending("ddetect ended the ranks (--on-hang=stop)"))
             for outbox in self._outboxes.values():
-                outbox.put_nowait(EndRanks(act.STOP_GRACE_S))
+                outbox.put_nowait(act.end_ranks(incident))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -13,7 +13,7 @@ from ddetect.correlate.where import Whose, is_probe, whose_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.frameworks.patterns import FramePattern, StackPattern
-from ddetect.model import DEVICE_LIBRARY, UNKNOWN, Frame, Role, Sighting, Thread
+from ddetect.model import DEVICE_LIBRARY, UNKNOWN, Frame, Phase, Role, Sighting, Thread
 from ddetect.model.homes import CodeHomes, Owner
 
 _ALWAYS_FILE_CALLS = frozenset({"flock", "fsync", "fdatasync", "sync", "syncfs", "openat", "open", "creat"})
@@ -125,14 +125,28 @@ def classify_thread(
         syncs = any(_NATIVE_DEVICE.search(symbol) for symbol in thread.native)
     for rule in framework.patterns.stacks:
         frame = _match(rule, stack, above_user)
+        if rule.kind is Kind.FETCH and thread.phase == Phase.OTHER:
+            continue  # a step called it, no input pipeline
         if frame is not None and not (syncs and rule.kind in _MAY_SYNC):
             op = frame.function if rule.op == "$function" else rule.op
-            return Doing(rule.kind, posture, op, user, thread, lock, library)
-    if thread.native and any(framework.native_call.search(symbol) for symbol in thread.native) and not lock:
-        return Doing(Kind.COLLECTIVE, posture, "", user, thread, lock, library)
+            kind = _inside_step(thread, framework) if rule.kind is Kind.STEP else rule.kind
+            return Doing(kind, posture, op, user, thread, lock, library)
+    if thread.native and not lock and (kind := _inside_step(thread, framework)) is not Kind.STEP:
+        return Doing(kind, posture, "", user, thread, lock, library)
     if syncs:
         return Doing(Kind.DEVICE_SYNC, posture, "", user, thread, lock, library)
     return Doing(Kind.USER, posture, "", user, thread, lock, library)
+
+
+def _inside_step(thread: Thread, framework: Framework) -> Kind:
+    """What its native stack tells of a thread that is below Python; STEP if nothing."""
+    for pattern, kind in (
+        (framework.native_call, Kind.COLLECTIVE),
+        (framework.native_data, Kind.DATA_LOADING),
+    ):
+        if any(pattern.search(symbol) for symbol in thread.native):
+            return kind
+    return Kind.STEP
 
 
 def classify(
@@ -162,4 +176,4 @@ def classify(
     if role is not Role.RANK or len(sighting.threads) < 2 or (told is not None and not waits_for_others(own)):
         return own
     others = (one for one in sighting.threads if one is not thread and one.lane == UNKNOWN)
-    return most_telling(own, [doing(one) for one in others])
+    return most_telling(own, [doing(one) for one in others], framework.between_lanes)

@@ -33,6 +33,7 @@ class Standing:
     completed: Ints
     oldest_open: Ints
     on_device: bool  # the host runs ahead: a stream waits, not the thread
+    announced: bool = False  # a number says that a call began which will enter, not that it entered
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,12 @@ def standings(snapshot: Snapshot, everyone: Ints, framework: Framework) -> tuple
         read = np.isin(members, told)
         dropped = read & ~has_row & np.isin(members, wrapped)
         device = framework.on_device(group.backend)
-        found.append(Standing(group, ids, members, sure, read, dropped, on_device=device, **columns))
+        told_early = framework.announces(group.backend)
+        found.append(
+            Standing(
+                group, ids, members, sure, read, dropped, on_device=device, announced=told_early, **columns
+            )
+        )  # fmt: skip
     return tuple(found)
 
 

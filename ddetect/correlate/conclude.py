@@ -95,6 +95,7 @@ def concluded(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
         tuple(dict.fromkeys(evidence))[:MOST_EVIDENCE],
         tuple(dict.fromkeys(advice))[:MOST_ADVICE],
         (*claims, *_of_unread(scene, unread)),
+        open=first.open,
     )
 
 

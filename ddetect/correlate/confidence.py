@@ -16,6 +16,7 @@ NEVER_JOINED = 0.95
 ALONE = 0.8  # one process, nobody waits: only its own sighting speaks
 ALL_ENTERED = 0.6
 DEVICE = 0.5
+UNTOLD = 0.3  # nobody is named
 
 TIE = 0.9  # two sides, equally many: both are named
 SEVERAL_CAUSES = 0.9  # equally strong findings of different causes: all are named, one cause stands for them

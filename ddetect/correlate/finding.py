@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ddetect.correlate.wait import Wait
-from ddetect.model import Cause, Culprit, Proof, Status
+from ddetect.model import Cause, Culprit, Open, Proof, Status
 from ddetect.model.claims import Claim
 
 AGE_UNKNOWN = float("nan")
@@ -49,3 +49,4 @@ class Finding:
     weight: Weight = Weight()  # among findings of one precedence and proof; equals are joined
     held: tuple[Wait, ...] = ()  # the operations that wait for the culprits
     stands_s: float = AGE_UNKNOWN  # how long the longest of the culprits has stood still
+    open: Open | None = None  # nobody is named: who is left open, and between what

@@ -23,6 +23,7 @@ from ddetect.correlate.rules.fault import first_fault, on_purpose, only_conseque
 from ddetect.correlate.rules.frozen import process_stopped
 from ddetect.correlate.rules.mismatch import mismatch
 from ddetect.correlate.rules.missing import never_entered
+from ddetect.correlate.rules.steps import step_untold
 from ddetect.correlate.rules.unseen import connections_closed, fell_silent, oldest_consequence
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
@@ -52,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     never_left,
     calls_apart,
     stuck_alone,
+    step_untold,
 )
 
 
@@ -88,7 +90,7 @@ def wants_native(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple
     a busy one that may be in `.item()`, and one of those that seem to wait in backward.
     """
     scene = Scene(snapshot, frameworks)
-    one = _backward_to_prove(scene)
+    one = (*_backward_to_prove(scene), *_steps_to_see_through(scene))
     if not (scene.asks_lock | scene.asks_device | scene.native_fades).any():
         return one
     waits = find_waits(scene)
@@ -120,6 +122,14 @@ def _backward_to_prove(scene: Scene) -> tuple[int, ...]:
     if not len(ranks) or reducer_seen(scene, ranks):
         return ()
     return tuple(pid for pid in (scene.pid(int(ranks[0])),) if pid)
+
+
+def _steps_to_see_through(scene: Scene) -> tuple[int, ...]:
+    """A job of one process in a compiled step: its other threads show what that waits for."""
+    if scene.count_ranks > 1:
+        return ()
+    ranks = scene.members[(scene.kind == Kind.STEP) & scene.live & scene.steady & ~scene.frozen]
+    return tuple({pid for pid in (scene.pid(int(rank)) for rank in ranks) if pid})
 
 
 def _after_consequences(scene: Scene, findings: list[Finding]) -> list[Finding]:

@@ -17,6 +17,8 @@ from ddetect.report.words import lanes_by_rank, name_members
 
 def label(wait: Wait) -> OpLabel:
     """How a sentence refers to it."""
+    if wait.standing is not None and wait.standing.announced:
+        return OpLabel(wait.on)  # its number is nobody's name for it
     return OpLabel(wait.on, wait.seq, wait.group.label if wait.group else "")
 
 
@@ -63,7 +65,12 @@ def wait_lines(wait: Wait, names: Names) -> list[str]:
         lines[0] += f"; {name_members(wait.missing, names)} {verb} not entered"
     if wait.presumed:
         presumed = name_members(wait.presumed, names)
-        lines.append(f"{op}: the recorder of {presumed} was not read; the stack says elsewhere")
+        if wait.standing is not None and wait.standing.announced:
+            lines.append(
+                f"{op}: {presumed} may have begun the same step; the stack says what it does instead"
+            )
+        else:
+            lines.append(f"{op}: the recorder of {presumed} was not read; the stack says elsewhere")
     if wait.blind:
         lines.append(f"{op}: nothing is known about {name_members(wait.blind, names)}")
     return lines

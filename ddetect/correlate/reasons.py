@@ -315,6 +315,8 @@ def _by_kind(scene: Scene, seen: SeenProcess) -> Reason:
             deed = Deed(Act.WORKS_BEFORE_CALL, op=op, inner=_sits(seen))
             return _reason(scene, seen, Cause.USER_CODE, deed, clear=False)
         return _reason(scene, seen, None, Deed(Act.IS_IN_UNSEEN_CALL, op=op))
+    if kind is Kind.STEP:
+        return _reason(scene, seen, None, Deed(Act.IS_IN_STEP))
     if kind is Kind.UNREAD:
         why = seen.sighting.unread or "no stack was taken"
         return _reason(scene, seen, None, Deed(Act.IS_UNREAD, said=why))

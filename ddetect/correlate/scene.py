@@ -237,7 +237,13 @@ class Scene:
     @cached_property
     def names(self) -> Names:
         """How sentences call the members of this job."""
-        return Names(self.framework.words, self.count_ranks, self.snapshot.lanes)
+        roster = self.snapshot.roster
+        tasks = sorted(
+            (int(rank), roster.tasks[int(task)])
+            for rank, task in zip(roster.rank, roster.task, strict=True)
+            if task >= 0 and roster.tasks[int(task)] != f"worker {rank}"
+        )
+        return Names(self.framework.words, self.count_ranks, self.snapshot.lanes, tuple(dict.fromkeys(tasks)))
 
     @cached_property
     def count_ranks(self) -> int:

@@ -2,7 +2,8 @@
 
 Training may run beside the main thread: under an event loop, in an executor, while the main thread waits in join(). So
 whoever is met in a collective, in backward or in an optimizer speaks; where nobody is, the main thread, unless it only
-waits for others and one other thread of the user's does something of its own.
+waits for others and one other thread of the user's does something of its own. For a compiled step the Python speaks
+that it called, or a thread below Python that a native stack shows.
 Enters: what its threads do. Leaves: one of it. Never here: what a thread does (classify.py).
 """
 
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ddetect.correlate.doing import Doing
 from ddetect.frameworks.kinds import Kind
-from ddetect.model import Frame
+from ddetect.model import UNKNOWN, Frame
 
 _CALLS = frozenset({Kind.COLLECTIVE, Kind.P2P})
 _LOADS = frozenset({Kind.DATA_LOADING, Kind.FETCH})
@@ -34,8 +36,18 @@ _WAITS_AT_END = re.compile(r"(^|/)threading\.py:_shutdown$")
 _FOR_A_THREAD = re.compile(r"(^|/)threading\.py:join$|(^|/)concurrent/futures/_base\.py:")
 
 
-def most_telling(own: Doing, others: Sequence[Doing]) -> Doing:
-    """What the thread does that speaks for all of them; `own` is the main thread, or the one that the page named."""
+def most_telling(own: Doing, others: Sequence[Doing], between_lanes: frozenset[str] = frozenset()) -> Doing:
+    """What the thread does that speaks for all of them; `own` is the main thread, or the one that the page named.
+
+    `between_lanes` are operations in which threads of this very process meet: who is elsewhere says more.
+    """
+    if own.kind is Kind.STEP:
+        return _within_step(own, others)
+    meeting = [one for one in others if one.kind is Kind.COLLECTIVE and one.op in between_lanes]
+    if meeting:
+        others = [one for one in others if one not in meeting]
+        strays = [one for one in others if _meets_them(one, meeting[0])]
+        return strays[0] if strays else meeting[0]
     if own.kind in _OF_ITS_OWN | _CALLS | _LOADS | _COMPUTES or _tears_down(own):
         return own
     waits = waits_for_others(own)
@@ -51,8 +63,32 @@ def most_telling(own: Doing, others: Sequence[Doing]) -> Doing:
     return busy[0] if len(busy) == 1 else own
 
 
+def _within_step(own: Doing, others: Sequence[Doing]) -> Doing:
+    called = [one for one in others if one.kind is Kind.FETCH or (one.thread and one.thread.phase != UNKNOWN)]
+    if called:
+        return called[0]
+    for kind in (
+        Kind.COLLECTIVE,
+        Kind.DATA_LOADING,
+    ):  # a pipeline may fill its buffers while the step reduces
+        for one in others:
+            if one.kind is kind and one.thread is not None and one.thread.native and own.thread is not None:
+                # Still the same thread at the same line; the other one only tells what the step waits for.
+                seen = replace(own.thread, native=one.thread.native)
+                return replace(own, kind=kind, thread=seen, lock=False)
+    return own
+
+
+def _meets_them(doing: Doing, meeting: Doing) -> bool:
+    """Whether a thread was begun as those were that wait for it: by the same function."""
+    begun = [_stack(one)[-3:] for one in (doing, meeting)]
+    return all(begun) and [frame.file for frame in begun[0]] == [frame.file for frame in begun[1]]
+
+
 def waits_for_others(doing: Doing) -> bool:
     """Whether it serves events, or waits for work or for a thread to end: that is not what the job does. No lock is."""
+    if doing.kind is Kind.STEP:
+        return True  # what the step waits for, other threads may tell
     stack = _stack(doing)
     if stack and _IDLE_IN_POOL.search(f"{stack[0].file}:{stack[0].function}"):
         return True  # the step before ran in this thread, the next one runs in another

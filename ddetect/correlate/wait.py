@@ -78,7 +78,7 @@ def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
     strangers = ranks[~known]
     at, ranks = at[known], ranks[known]
     kind, phase = scene.kind[at], scene.phase[at]
-    talks = np.isin(kind, (Kind.COLLECTIVE, Kind.P2P, Kind.BACKWARD, Kind.DEVICE_SYNC)) | np.isin(
+    talks = np.isin(kind, (Kind.COLLECTIVE, Kind.P2P, Kind.BACKWARD, Kind.DEVICE_SYNC, Kind.STEP)) | np.isin(
         phase, IN_COMMUNICATION
     )
     # A rank that nobody has seen is no absentee: the operation is of a group that exists, so its process does too.
@@ -90,6 +90,11 @@ def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
     elsewhere |= (kind == Kind.UNREAD) & np.isin(phase, ELSEWHERE)
     elsewhere |= (kind == Kind.UNREAD) & (scene.posture[at] == Posture.DISK)
     return ranks[elsewhere], np.concatenate([ranks[~elsewhere & ~talks], strangers])
+
+
+def elsewhere_in_step(scene: Scene) -> Bools:
+    """Members inside a step that plainly do something of their own there: Python that the step called, or frozen."""
+    return np.asarray(np.isin(scene.kind, (*OWN_BUSINESS, Kind.USER)) | scene.frozen)
 
 
 def unheard(scene: Scene) -> Bools:

@@ -22,6 +22,7 @@ from ddetect.correlate.scene import ELSEWHERE, Bools, Scene
 from ddetect.correlate.wait import (
     IN_COMMUNICATION,
     Wait,
+    elsewhere_in_step,
     minds_own_business,
     numbers,
     presume,
@@ -64,7 +65,10 @@ def find_waits(scene: Scene) -> Waits:
     recorded = bool(found)
     found += point_to_point_waits(scene, host_held)
     found += rendezvous_waits(scene, host_held)
-    talking = (np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P)) | idle_in_backward(scene)) & scene.live
+    talking = (
+        np.isin(scene.kind, (Kind.COLLECTIVE, Kind.P2P)) | idle_in_backward(scene) | _may_meet_in_step(scene)
+    )
+    talking &= scene.live
     murky = talking & ~host_held
     if murky.any() and not recorded:
         found += _waits_from_stacks(scene, murky, host_held)
@@ -97,6 +101,11 @@ def _in_communication(scene: Scene) -> Bools:
     return np.asarray(inside & ~scene.gone & ~scene.frozen)
 
 
+def _may_meet_in_step(scene: Scene) -> Bools:
+    """Members in a compiled step of which no number tells whether others take part in it; a job of one has none."""
+    return np.asarray((scene.kind == Kind.STEP) & ~scene.progress_read & ~scene.frozen & (scene.world > 1))
+
+
 def idle_in_backward(scene: Scene) -> Bools:
     """Without a recorder: a rank asleep in backward, in every look, waits there for DDP's all-reduce."""
     asleep = np.isin(scene.posture, (Posture.FUTEX, Posture.POLL, Posture.SOCKET))
@@ -125,7 +134,9 @@ def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tup
         ranks = standing.members[(standing.oldest_open > 0) & standing.read]
         at = scene.positions(ranks)
         at = at[~scene.gone[at]]
-        if not standing.on_device:
+        if standing.announced:
+            at = _blocked_in_step(scene, standing, at)
+        elif not standing.on_device:
             at = at[in_call[at]]
             times_open[at] += 1
         if len(at):
@@ -136,6 +147,8 @@ def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tup
     for standing, at in blocked:
         if standing.on_device:
             host_held[at[~own[at]]] = True
+        elif standing.announced:
+            host_held[at] = True
         else:
             at = (
                 np.array([i for i in at if chosen.get(int(i)) in (None, standing.group)], np.int64)
@@ -147,6 +160,18 @@ def _blocked_members(scene: Scene, in_call: Bools, host_held: Bools) -> list[tup
     return result
 
 
+def _blocked_in_step(scene: Scene, standing: Standing, at: Ints) -> Ints:
+    """Of those that are in a step with this group's numbers: who certainly cannot leave it, and who minds nothing else.
+
+    While a member has not begun the step, nobody leaves it, whatever he does in there.
+    """
+    mine = np.searchsorted(standing.members, scene.members[at])
+    known = standing.read & ~standing.dropped
+    last = standing.enqueued[known].min() if known.any() else 0
+    ahead = standing.oldest_open[mine] > last
+    return at[(ahead | ~elsewhere_in_step(scene)[at]) & ~scene.frozen[at]]
+
+
 def _groups_in_stacks(
     scene: Scene, blocked: list[tuple[Standing, Ints]], several: Ints
 ) -> dict[int, Group | None]:
@@ -156,7 +181,7 @@ def _groups_in_stacks(
     asked = np.zeros(len(scene.members), bool)
     asked[several] = True
     for standing, members in blocked if fitting else ():
-        if standing.on_device:
+        if standing.on_device or standing.announced:
             continue
         here = members[asked[members]]
         seqs = standing.oldest_open[np.searchsorted(standing.members, scene.members[here])]
@@ -187,6 +212,10 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
         silent = standing.members[~known]
         presumed, blind = presume(scene, silent)
         sure = standing.members[absent]
+        inside = known & ~absent
+        if standing.announced:  # it has the number, and its own sighting says what it does before it enters
+            late = inside & (standing.oldest_open == seq) & ~np.isin(standing.members, here)
+            presumed, inside = np.concatenate([presumed, standing.members[late]]), inside & ~late
         calls = calls_at(scene.snapshot, standing, int(seq))
         mine = [call.spec for call in calls if np.isin(here, call.ranks).any()]
         first = min(mine, key=lambda spec: (spec.op, spec.root)) if mine else None
@@ -199,7 +228,7 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
                 numbers(sure),
                 numbers(presumed),
                 numbers(blind),
-                numbers(standing.members[known & ~absent]),
+                numbers(standing.members[inside]),
                 roots.pop() if len(roots) == 1 else UNKNOWN,
                 standing.group,
                 int(seq),

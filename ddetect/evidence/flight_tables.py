@@ -59,6 +59,19 @@ class CommsBuilder:
             for p2p in one.p2p:
                 self.add_p2p(digest.rank, p2p.kind, p2p.peer, 0, one.group, p2p.waiting, p2p.age_s)
 
+    def add_progress(self, rank: int, group: Group, enqueued: int, completed: int, oldest_open: int) -> None:
+        """Add how far a member has come where no recorder but its page tells; nothing has fallen out of a ring."""
+        _row(
+            self._progress,
+            rank=rank,
+            group=_number(self._groups, group),
+            enqueued=enqueued,
+            started=0,
+            completed=completed,
+            oldest_open=oldest_open,
+            first_kept=1,
+        )
+
     def add_p2p(
         self, rank: int, kind: int, peer: int, tag: int, group: Group | None, waiting: bool, age_s: float
     ) -> None:

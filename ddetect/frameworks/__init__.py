@@ -12,12 +12,13 @@ from types import MappingProxyType
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.general import GENERAL
 from ddetect.frameworks.patterns import parse_patterns
+from ddetect.frameworks.tensorflow import TENSORFLOW
 from ddetect.frameworks.torch import TORCH
 from ddetect.model import Snapshot
 
 Registry = Mapping[str, Framework]
 
-FRAMEWORKS: Registry = MappingProxyType({TORCH.name: TORCH})
+FRAMEWORKS: Registry = MappingProxyType({one.name: one for one in (TORCH, TENSORFLOW)})
 
 
 def named_packages(registry: Registry = FRAMEWORKS) -> frozenset[str]:

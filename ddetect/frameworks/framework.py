@@ -27,6 +27,14 @@ class Needs(Enum):
     ANY = "one of those that are missing"
 
 
+class NativeMode(Enum):
+    """Of which threads the C symbols may be read: that takes a pause, from half a second to several."""
+
+    PYTHON = "threads with Python"
+    ALL = "all threads"
+    NONE = "no thread"  # its peers take a rank for dead that is paused for so long
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One operation, as people call it, and whom it waits for."""
@@ -78,6 +86,9 @@ class Framework:
     on_device: Callable[[str], bool] = lambda backend: (
         False
     )  # whether a backend's host runs ahead of a device
+    announces: Callable[[str], bool] = lambda backend: (
+        False
+    )  # whether a number is taken when the call begins that will enter: who has one may still be on its way
     has_everyone: Callable[[Group], bool] = lambda group: False  # the group that all members are in
     tells_of_a_peer: Callable[[str, str], bool] = lambda exception, file: False  # it died because another did
     saw_a_death: Callable[[str], bool] = lambda exception: False  # and that other one is dead, not only late
@@ -85,8 +96,14 @@ class Framework:
         lambda exception: ()
     )  # loader workers whose death it tells
     native_call: re.Pattern[str] = NEVER  # a C symbol inside an operation
+    native_data: re.Pattern[str] = NEVER  # a C symbol that waits for data
+    native_mode: Callable[[int], NativeMode] = lambda world: (
+        NativeMode.PYTHON
+    )  # of a rank in a world of this many; UNKNOWN: nobody knows how many
+    raises_letters: bool = False  # a rank that waits raises what it is sent in its page's mailbox
     worker_loop: re.Pattern[str] = NEVER  # "file:function" of the loop of a loader worker
     hands_over: re.Pattern[str] = NEVER  # the file of a thread that has the batch in its hands
+    between_lanes: frozenset[str] = frozenset()  # operations in which the lanes of one process meet
     calls: CallNames = field(default_factory=CallNames)
     words: Words = field(default_factory=Words)
 

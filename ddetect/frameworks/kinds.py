@@ -29,6 +29,7 @@ class Kind(IntEnum):
     CHECKPOINT = 18
     OPTIMIZER = 19
     DEVICE_SYNC = 20
+    STEP = 21  # in a compiled step: it computes, waits for data or for others, and Python sees none of it
 
     @staticmethod
     def named(name: str) -> Kind | None:

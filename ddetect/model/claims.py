@@ -186,6 +186,16 @@ class MayWaitForDevice:
     named: Members = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StepUntold:
+    """These are inside a compiled step that does not end, at this line, and nobody can tell what it waits for."""
+
+    members: Members
+    where: Where | None = None
+    replicas: bool = False  # one process: its replicas cannot be told apart either
+    named: Members = ()
+
+
 class State(Enum):
     """What there is to say of a job in which nobody is named."""
 
@@ -236,6 +246,6 @@ class RanksUnread:
 Claim = (
     Each | Disagree | Circle | OwnGroups | NobodyLeaves | NobodyMeets | DeviceBehind | RaisedFirst | Vanished
     | WorkersKilled | LeftBehind | OnPurpose | FellSilent | OldestDeaths | MissingUnknown | CallUnknown
-    | MayWaitForDevice | JobIs
+    | MayWaitForDevice | StepUntold | JobIs
 )  # fmt: skip
 Addition = Held | AlsoDied | RanksUnread

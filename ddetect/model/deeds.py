@@ -42,6 +42,7 @@ class Act(Enum):
     WAITS_FOR_DEVICE = auto()
     IS_IN_BACKWARD = auto()
     IS_IN_OPTIMIZER = auto()
+    IS_IN_STEP = auto()  # a compiled one, and Python does not see what it waits for
     IS_UNREAD = auto()  # said: why
     # data
     LOADS_DATA = auto()  # in its own process; inner: how

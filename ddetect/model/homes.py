@@ -18,6 +18,7 @@ from ddetect.model.tables import values
 _PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _STDLIB = re.compile(r"/lib(?:64)?/python3(?:\.\d+)?t?/|/python3\d*\.zip/|^<frozen ")
 _PROBE = re.compile(r"(?:^|/)ddetect_probe/")
+_GENERATED = re.compile(r"(?:^|/)__autograph_generated_file\w*\.py$")  # its lines are nobody's
 
 MOST_FOLDERS = 256
 """Of each kind in one CodeHomes: a job whose nodes all differ does not make a snapshot big."""
@@ -66,6 +67,8 @@ def whose(file: str, homes: CodeHomes, frameworks: frozenset[str]) -> Owner:
     """Say whose a file is. What the job's interpreter told goes first, then what paths look like everywhere."""
     if is_probe_file(file):
         return Owner.PROBE
+    if _GENERATED.search(file):
+        return Owner.FRAMEWORK
     if not file.startswith("/"):
         return _of_a_short_name(file, frameworks)
     mine, site, stdlib = (_inside(file, paths) for paths in (homes.user, homes.site, homes.stdlib))

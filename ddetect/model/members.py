@@ -37,6 +37,8 @@ class Phase(IntEnum):
     PAUSED = 7  # the user said so: ddetect_probe.pause("eval")
     LEAVING = 8  # inside destroy_process_group
     EXITING = 9  # the interpreter is shutting down
+    STEP = 10  # inside a compiled step: it computes, waits for data or for others, and Python sees none of it
+    TRACING = 11  # building the graph of such a step
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +53,9 @@ class Roster(Table):
     nodes: tuple[str, ...] = values(str)
     # How many ranks its node should have, as it was told; else UNKNOWN.
     local_world: Ints = ints(fill=UNKNOWN)
+    # How its cluster calls it, where that is another name than its rank.
+    task: Ints = ints(into="tasks", optional=True, fill=UNKNOWN)
+    tasks: tuple[str, ...] = values(str)
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,6 +56,9 @@ class Thread:
     lane: int = (
         UNKNOWN  # whose thread it is, as the page tells: a lane, never an id, so that equal ranks stay equal
     )
+    phase: int = (
+        UNKNOWN  # of Python that a compiled step called: DATA where it makes data, OTHER as part of the step
+    )
 
 
 @dataclass(frozen=True, slots=True)

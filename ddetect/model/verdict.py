@@ -120,6 +120,14 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Open:
+    """Members of which nobody can tell which of these causes holds them, or that they are victims of it."""
+
+    members: tuple[int, ...]
+    causes: tuple[Cause, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer, with its reasons. `UNDECIDED` is an honest one and says what is missing.
 
@@ -138,6 +146,7 @@ class Verdict:
     advice: tuple[str, ...] = ()
     claims: tuple[Claim | Addition, ...] = ()
     names: Names = field(default_factory=Names)
+    open: Open | None = None  # what is undecided, and between what
 
     @property
     def culprit_members(self) -> tuple[int, ...]:

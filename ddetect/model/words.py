@@ -34,6 +34,7 @@ class Names:
     words: Words = field(default_factory=Words)
     ranks: int = 1
     lanes: int = 1
+    tasks: tuple[tuple[int, str], ...] = ()  # ranks that their cluster calls by another name: (0, "chief")
 
     @property
     def noun(self) -> str:

@@ -37,6 +37,7 @@ _PLAIN = {
     Act.WAITS_FOR_DEVICE: "waits for its device",
     Act.IS_IN_BACKWARD: "is in backward",
     Act.IS_IN_OPTIMIZER: "is in optimizer",
+    Act.IS_IN_STEP: "is inside a step of its own that does not end",
     Act.WAITS_FOR_BATCH: "waits for its next batch",
     Act.NEVER_STARTED: "has no process on any node: it was never started",
     Act.CANNOT_JOIN: "cannot join",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ddetect.model import Culprit, Incident, Judgement, Where
-from ddetect.rankset import format_ranks
+from ddetect.rankset import format_members, format_ranks
 
 SCHEMA = 1
 
@@ -54,6 +54,11 @@ def verdict_json(incident: Incident) -> dict[str, Any]:
         "judged_at_unix_ns": incident.judged_at_unix_ns,
         "incident": incident.number,
     }
+    if verdict.open is not None:
+        said["open"] = {
+            "members": format_members(verdict.open.members),
+            "causes": [cause.value for cause in verdict.open.causes],
+        }
     if incident.confirmed_at_unix_ns is not None:
         said["confirmed_at_unix_ns"] = incident.confirmed_at_unix_ns
     if incident.closed is not None:

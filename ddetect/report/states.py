@@ -6,9 +6,17 @@ Never here: judging.
 from __future__ import annotations
 
 from ddetect.model import Names
-from ddetect.model.claims import CallUnknown, Claim, JobIs, MayWaitForDevice, MissingUnknown, State
+from ddetect.model.claims import (
+    CallUnknown,
+    Claim,
+    JobIs,
+    MayWaitForDevice,
+    MissingUnknown,
+    State,
+    StepUntold,
+)
 from ddetect.report.deeds import waiting_words
-from ddetect.report.words import name_members
+from ddetect.report.words import format_where, name_members
 
 
 def state_words(claim: Claim, names: Names) -> str:
@@ -22,6 +30,8 @@ def state_words(claim: Claim, names: Names) -> str:
         case MayWaitForDevice(members):
             what = "its device" if len(members) == 1 else "their devices"
             return f"{name_members(members, names)} may wait for {what}, and no recorder tells in which operation"
+        case StepUntold():
+            return _step(claim, names)
         case JobIs(state, since_s):
             return _job(state, since_s, names)
         case _:
@@ -38,6 +48,19 @@ def _missing(claim: MissingUnknown, names: Names) -> str:
     if claim.unsure:
         unsure = f"; {name_members(claim.unsure, names)} may be in it, or in another operation"
     return f"who is missing is not known{unknown}{unsure}"
+
+
+def _step(claim: StepUntold, names: Names) -> str:
+    who, at = name_members(claim.members, names), format_where(claim.where)
+    verb = "is" if len(claim.members) == 1 else "are all"
+    said = f"{who} {verb} inside a step{f' at {at}' if at else ''} that does not end"
+    if claim.replicas:
+        return (
+            f"{said}: it waits for data or for a reduction; in a compiled step replicas cannot be told apart"
+        )
+    if len(claim.members) == 1:
+        return f"{said}: whether it waits for its data or for others is not known"
+    return f"{said}: one of them waits for its data, or all wait below Python, and nothing tells them apart"
 
 
 def _job(state: State, since_s: float, names: Names) -> str:

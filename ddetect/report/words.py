@@ -64,7 +64,8 @@ def name_members(members: Iterable[int], names: Names = PLAIN) -> str:
     if not several:
         return f"no {names.noun}"
     if names.lanes == 1:
-        return _counted(names.words.member, several)
+        task = dict(names.tasks).get(several[0]) if len(several) == 1 else None
+        return _counted(names.words.member, several) + (f" ({clean(task)})" if task else "")
     if names.ranks == 1:
         return _counted(names.words.lane, [lane_of(member) for member in several])
     by_lanes: dict[tuple[int, ...], list[int]] = {}

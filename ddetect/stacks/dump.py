@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ddetect.frameworks.framework import CallNames
 from ddetect.stacks.failure import DumpFailed, FailureKind
 from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
+from ddetect.stacks.native import NativeReader, with_native
 from ddetect.stacks.parse import SeenThread
 from ddetect.stacks.pyspy import read_pyspy
 from ddetect.stacks.pystack import read_pystack
@@ -22,6 +23,8 @@ FROZEN = frozenset("TtDX")
 """States in which a process must not be paused: blocking py-spy fails on T and t, and hangs on D."""
 
 _PYSPY_S, _NATIVE_S, _PYSTACK_S, _FAULT_S = 1.5, 3.0, 1.5, 0.5
+_GENTLE_S = 0.5
+"""A pause that is too short to be missed by peers that listen for a heartbeat."""
 
 _Attempts = list[tuple[str, Callable[[float], tuple[SeenThread, ...]]]]
 
@@ -42,18 +45,25 @@ def read_stacks(
     states: str,
     fault: FaultFile | None = None,
     native: bool = False,
+    everything: tuple[NativeReader, object] | None = None,
+    gentle: bool = False,
     calls: Sequence[CallNames] = (),
     timeout_s: float = 2.5,
 ) -> Dump:
     """Dump one process. `states` are the /proc states of all its threads, the main one first.
 
     With `native` its C symbols are asked for afterwards, in time of their own: a busy machine may take seconds to find
-    them, and the Python stack must not be lost for that. With `calls` the arguments of such a call are read too.
+    them, and the Python stack must not be lost for that; also those of threads without Python, if `everything` has who
+    reads them and the identity of the process. A `gentle` dump never pauses it for longer than half a second, and
+    never for C symbols: its peers would take it for dead. With `calls` the arguments of such a call are read too.
     """
-    dump = _read_python(pid, states, fault, calls, timeout_s)
-    if not native or not dump.seen or FROZEN & set(states):
+    dump = _read_python(pid, states, fault, calls, timeout_s, gentle=gentle)
+    if not native or gentle or not dump.seen or FROZEN & set(states):
         return dump
     try:
+        if everything is not None:
+            reader, identity = everything
+            return Dump(with_native(dump.seen, reader.read(pid, identity)), "py-spy, pystack --native-all")
         seen = read_pyspy(pid, blocking=True, native=True, calls=calls, timeout_s=_NATIVE_S)
         return Dump(seen, "py-spy --native")
     except DumpFailed:
@@ -61,7 +71,13 @@ def read_stacks(
 
 
 def _read_python(
-    pid: int, states: str, fault: FaultFile | None, calls: Sequence[CallNames], timeout_s: float
+    pid: int,
+    states: str,
+    fault: FaultFile | None,
+    calls: Sequence[CallNames],
+    timeout_s: float,
+    *,
+    gentle: bool,
 ) -> Dump:
     if not states:
         return Dump(unread=f"pid {pid} is gone")
@@ -71,7 +87,7 @@ def _read_python(
     reasons: list[str] = []
     denied = False
     frozen = bool(FROZEN & set(states))
-    for name, read in _attempts(pid, frozen=frozen, calls=calls):
+    for name, read in _attempts(pid, frozen=frozen, gentle=gentle, calls=calls):
         left = deadline - time.monotonic()
         if left <= 0:
             reasons.append("there was no time left to try another way")
@@ -94,15 +110,16 @@ def _read_python(
     return Dump(unread="; ".join(dict.fromkeys(reasons)), denied=denied)
 
 
-def _attempts(pid: int, *, frozen: bool, calls: Sequence[CallNames]) -> _Attempts:
+def _attempts(pid: int, *, frozen: bool, gentle: bool, calls: Sequence[CallNames]) -> _Attempts:
     def spy(left: float) -> tuple[SeenThread, ...]:
-        return read_pyspy(pid, blocking=True, calls=calls, timeout_s=min(left, _PYSPY_S))
+        longest = _GENTLE_S if gentle else _PYSPY_S
+        return read_pyspy(pid, blocking=True, calls=calls, timeout_s=min(left, longest))
 
     def spy_passing(left: float) -> tuple[SeenThread, ...]:
         return read_pyspy(pid, blocking=False, timeout_s=min(left, _PYSPY_S))
 
     def stack(left: float) -> tuple[SeenThread, ...]:
-        return read_pystack(pid, blocking=not frozen, timeout_s=min(left, _PYSTACK_S))
+        return read_pystack(pid, blocking=not (frozen or gentle), timeout_s=min(left, _PYSTACK_S))
 
     passing = ("py-spy --nonblocking", spy_passing)
     if frozen:

@@ -82,7 +82,11 @@ def encode_to_agent(message: say.ToAgent) -> agent_pb2.CoordinatorMessage:
                 take_evidence=agent_pb2.TakeEvidence(request=message.request, native_pids=message.native_pids)
             )
         case say.EndRanks():
-            return agent_pb2.CoordinatorMessage(end_ranks=agent_pb2.EndRanks(grace_s=message.grace_s))
+            return agent_pb2.CoordinatorMessage(
+                end_ranks=agent_pb2.EndRanks(
+                    grace_s=message.grace_s, sentence=message.sentence, waiting=message.waiting
+                )
+            )
         case _:
             assert_never(message)
 
@@ -93,7 +97,8 @@ def decode_to_agent(message: agent_pb2.CoordinatorMessage) -> say.ToAgent:
         case "take_evidence":
             return say.TakeEvidence(message.take_evidence.request, tuple(message.take_evidence.native_pids))
         case "end_ranks":
-            return say.EndRanks(message.end_ranks.grace_s)
+            end = message.end_ranks
+            return say.EndRanks(end.grace_s, end.sentence, tuple(end.waiting))
         case other:
             raise NetworkError(
                 f"the coordinator sent a message this ddetect does not know ({other})", _SAME_VERSION

@@ -58,6 +58,7 @@ def sightings_pb(sightings: Iterable[model.Sighting], message: snapshot_pb2.Valu
                 target=thread.target,
                 native=thread.native,
                 lane_plus_one=thread.lane + 1,
+                phase_plus_one=thread.phase + 1,
             )
     message.frames.extend(frame_pb(frame) for frame in seen)
 
@@ -92,6 +93,7 @@ def _thread_from(thread: snapshot_pb2.Thread, frames: Sequence[model.Frame]) -> 
         target=thread.target,
         native=tuple(thread.native),
         lane=thread.lane_plus_one - 1,
+        phase=thread.phase_plus_one - 1,
     )
 
 

@@ -26,9 +26,9 @@ _LOG_LINE = re.compile(
     r"[IWEF][0-9]{4} |[0-9]{4}-[0-9]{2}-[0-9]{2} "
 )  # gRPC's own and ours: chatter before the reason
 
-# The rest of the user's Python settings is meant for the job; and who carries a RANK is taken for a rank.
+# The rest of the user's Python settings is meant for the job; and who carries a RANK or a task is taken for a rank.
 _KEPT_PYTHON = {"PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX"}
-_DROPPED = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LD_PRELOAD"}
+_DROPPED = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "TF_CONFIG", "LD_PRELOAD"}
 _SET = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONSAFEPATH": "1",  # a grpc.py in the user's folder is not ours

@@ -16,6 +16,7 @@ class Membership:
     nodes: int  # 2 stands for "more than one" where the scheduler does not tell
     host: str | None  # of the node that should serve, where known
     node_rank: int | None
+    port: int | None = None  # on that host: one that the job itself meets at
 
 
 def parse_open_mpi(environ: Mapping[str, str]) -> Membership | None:

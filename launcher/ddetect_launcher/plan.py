@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ddetect_launcher.mpi import Membership, parse_open_mpi
 from ddetect_launcher.rendezvous import Rendezvous, parse_address, parse_rendezvous
 from ddetect_launcher.slurm import parse_slurm
+from ddetect_launcher.tf_config import membership, parse_tf_config
 
 PORT_STEP = 177  # from the rendezvous port to the coordinator's
 NAME_LENGTH = 32  # a unix socket path has 107 characters, and the run directory is most of it
@@ -33,6 +34,7 @@ class Plan:
     listen: str | None  # its HOST:PORT; None is a unix socket in the run directory
     dial: str | None  # HOST:PORT the agent dials; None: the one in the run directory
     notes: tuple[str, ...] = ()  # sentences for the user
+    refusal: str = ""  # why nobody should watch this job
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ def make_plan(
     """Read the command line, the scheduler's environment and --coordinator; never fails, at worst watches one node."""
     rendezvous = parse_rendezvous(argv, environ)
     member = parse_slurm(environ) or parse_open_mpi(environ)
+    # Some clouds set TF_CONFIG for every job, also for torch's.
+    cluster = parse_tf_config(environ.get("TF_CONFIG")) if rendezvous.nodes == 1 else None
+    if cluster is not None:
+        member = membership(cluster, owned_address) or member
+    refusal = _SERVERS if cluster is not None and cluster.servers else ""
     # Inside a watched job DDETECT_JOB is the outer job's, not a wish of the user.
     wished = "" if environ.get("DDETECT_RUN_DIR") else environ.get("DDETECT_JOB", "")
     meeting, notes = _meeting(rendezvous, member, environ, coordinator)
@@ -78,7 +85,7 @@ def make_plan(
     shared = member is not None or meeting is not None
     run_name = job if shared or job == fresh_name else safe_name(f"{job}-{fresh_name}")
     if meeting is None:
-        return Plan(job, run_name, shared, True, None, None, notes)
+        return Plan(job, run_name, shared, True, None, None, notes, refusal)
     owned = owned_address(meeting.host)
     serves = owned is not None or (not meeting.given and meeting.node_rank == 0)
     listen = None
@@ -87,7 +94,7 @@ def make_plan(
         everywhere = not is_loopback(meeting.host) and (owned is None or is_loopback(owned))
         host = ("[::]" if owned and ":" in owned else "0.0.0.0") if everywhere else owned or meeting.host
         listen = f"{_bracketed(host)}:{meeting.port}"
-    return Plan(job, run_name, shared, serves, listen, join(meeting), notes)
+    return Plan(job, run_name, shared, serves, listen, join(meeting), notes, refusal)
 
 
 def is_loopback(host: str) -> bool:
@@ -123,6 +130,8 @@ def _meeting(
         if rendezvous.host and rendezvous.port and rendezvous.host_is_node:
             return _Meeting(rendezvous.host, _next_to(rendezvous.port), node_rank, given=False), ()
         return None, (_UNKNOWN,)
+    if member is not None and member.nodes > 1 and member.host and member.port:
+        return _Meeting(member.host, _next_to(member.port), node_rank, given=False), ()
     if member is not None and member.nodes > 1:
         host = environ.get("MASTER_ADDR") or member.host
         if not host:
@@ -138,6 +147,9 @@ _UNKNOWN = (
     "this job has several nodes, and its command line does not tell which of them could serve: give "
     "--coordinator HOST:PORT (the same on every node) to have ranks compared across nodes."
 )
+
+
+_SERVERS = "its TF_CONFIG lists parameter servers, and ParameterServerStrategy is not judged yet"
 
 
 def _next_to(port: int) -> int:

@@ -26,6 +26,10 @@ LAST_WORDS_S = 3.0  # to flush a last verdict after the job ended
 _AGENT_SHARE_S = 1.5  # of it: the coordinator hears the agent out before it is told to finish
 
 
+class NotWatched(Exception):
+    """A job that ddetect knows nothing about; the message says which."""
+
+
 class JobWatch:
     """The watching of one job, as one launcher sees it."""
 
@@ -37,7 +41,10 @@ class JobWatch:
         commands: Commands,
         screen: Screen,
     ) -> None:
-        """Make the run directory; nothing is started before the first tick. Raises OSError when there is no place."""
+        """Make the run directory; nothing is started before the first tick.
+
+        Raises OSError when there is no place, and NotWatched.
+        """
         self._screen = screen
         plan = make_plan(
             argv,
@@ -46,6 +53,8 @@ class JobWatch:
             fresh_name=_fresh_name(),
             owned_address=owned_address,
         )
+        if plan.refusal:
+            raise NotWatched(plan.refusal)
         for note in plan.notes:
             screen.say(note)
         self._run, note = open_run_dir(plan.run_name, environ, shared=plan.shared)

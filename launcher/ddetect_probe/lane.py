@@ -10,8 +10,10 @@ through `enter` and `leave`: it takes the lane, or is remembered. In this order,
   who has ever done an optimizer step before who has not (a prefetch or a checkpoint thread),
   who is in a collective before who loads data,
   who was inside last.
-Against a thread that has done steps, one that has not gets the lane from the tick only, when it has been inside since
-the tick before and the other has not moved: else the two would take it from each other at every step.
+Only a loan goes before all that: a thread that stands for the owner (a replica of MirroredStrategy) holds the lane
+until it is given back. Against a thread that has done steps, one that has not gets the lane from the tick only, when
+it has been inside since the tick before and the other has not moved: else the two would take it from each other at
+every step.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from _thread import get_ident, get_native_id
 from time import monotonic_ns
 from typing import Dict, Set, Tuple
 
-from ddetect_probe import page, state
+from ddetect_probe import lanes, page, state
 from ddetect_probe.state import KEEP, LANE, mirror
 
 NOTHING = -1  # a token of somebody who entered nothing
@@ -31,8 +33,8 @@ FADES_NS = 120_000_000_000  # a thread that did steps, and that others outlive b
 _HELD = 1 << 8  # more than any phase: no leave may write the lane without asking whose it is
 _THREAD_AT = (page.LANES_AT + page.L_IDENT) * 8
 _STEPS_AT = (page.LANES_AT + page.L_STEPS) * 8
-_INSIDE = frozenset((page.JOINING, page.DATA, page.OPTIMIZER, page.COLLECTIVE, page.P2P, page.PAUSED))
-_CALLING = frozenset((page.JOINING, page.COLLECTIVE, page.P2P, page.OPTIMIZER))
+_CALLING = frozenset((page.JOINING, page.COLLECTIVE, page.P2P, page.OPTIMIZER, page.STEP))
+_INSIDE = _CALLING | {page.DATA, page.PAUSED, page.TRACING}
 
 
 class KnownThread:
@@ -52,6 +54,7 @@ class KnownThread:
 others: Dict[int, KnownThread] = {}  # by ident; never the owner
 _own = KnownThread(0)
 _astray: Set[int] = set()  # lost the lane while they were inside: their tokens look like the owner's
+_lender = 0  # ident of the thread that has lent the lane to another, 0 if none has
 _steps_seen = 0  # a higher number in the mirror: the owner has done steps
 _word_seen = 0
 _looked_ns = 0
@@ -59,9 +62,10 @@ _looked_ns = 0
 
 def begin() -> None:
     """With a new page, the main thread owns the lane (in a forked child, the thread that forked)."""
-    global _own, _steps_seen
+    global _own, _lender, _steps_seen
     others.clear()
     _astray.clear()
+    _lender = 0
     _own = KnownThread(os.getpid())  # the kernel's number of a main thread is its process's
     _steps_seen = 0
     state.owner, state.floor = state.main, 0
@@ -96,6 +100,11 @@ def leave_phase(token: int) -> None:
         leave(token, monotonic_ns())
 
 
+def say(phase: int) -> None:
+    """This thread, which has a lane, goes on in another phase; there is nothing to come back to."""
+    leave(with_phase(-2, phase), monotonic_ns())
+
+
 def phase_before(token: int) -> int:
     """The phase in which a token was given, NOTHING for none."""
     return token if token >= NOTHING else -2 - token
@@ -114,6 +123,8 @@ def enter(phase: int, now: int) -> int:
         mirror.phase = phase
         state.slots[LANE] = (now & KEEP) | phase
         return before
+    if me in lanes.by_thread:
+        return -2 - lanes.change(lanes.by_thread[me], phase, now)
     known = _known(me)
     before = known.phase
     known.phase, known.since_ns = phase, now
@@ -136,11 +147,51 @@ def leave(token: int, now: int, only_from: int = NOTHING) -> None:
             mirror.phase = before
             state.slots[LANE] = (now & KEEP) | before
         return
+    side = lanes.by_thread.get(me)
+    if side is not None:
+        if only_from in (NOTHING, side.phase):
+            lanes.change(side, before, now)
+        return
     known = others.get(me)
     if known is not None and only_from in (NOTHING, known.phase):
         known.phase, known.since_ns = before, now
     if known is None or not _inside(known.phase):
         _found(me)
+
+
+def lend() -> bool:
+    """This thread lets another one stand for it, the next that calls `borrow`; False if somebody does already."""
+    global _lender
+    if _lender:
+        return False
+    _lender = get_ident()
+    return True
+
+
+def borrow(phase: int) -> None:
+    """This thread stands for the lender from now on: the lane is its own, whatever else goes on."""
+    me = get_ident()
+    if _lender and me not in (_lender, state.owner):
+        known = _known(me)
+        known.phase, known.since_ns = phase, monotonic_ns()
+        _hand_over(me, known)
+
+
+def lent() -> bool:
+    """Whether somebody stands for the thread that lane 0 is of."""
+    return _lender != 0
+
+
+def give_back() -> None:
+    """The lender, which calls this, has the lane again; who stood for it is forgotten."""
+    global _lender
+    if get_ident() != _lender:
+        return
+    _lender, borrower = 0, state.owner
+    if borrower != get_ident():
+        _hand_over(get_ident(), _known(get_ident()))
+        others.pop(borrower, None)
+        _found(borrower)
 
 
 def enter_step() -> None:
@@ -209,6 +260,8 @@ def arbitrate() -> None:
     word = state.slots[LANE]
     still = word == _word_seen
     settled_ns, _word_seen, _looked_ns = _looked_ns, word, monotonic_ns()
+    if _lender:
+        return
     if state.owner != state.main and not _lives(_own):
         _owner_died()
     if others:
@@ -292,6 +345,8 @@ def _known(ident: int) -> KnownThread:
 
 def _wins(known: KnownThread) -> bool:
     """Whether a thread gets the lane at once."""
+    if _lender:
+        return False
     stepped = _owner_stepped()
     if not _inside(mirror.phase):
         return known.stepped or not stepped

@@ -6,9 +6,10 @@ Never here: torch, sockets, threads, anything but the standard library. The agen
 of the probe.
 
 Layout, all little-endian signed 64-bit slots: 64 slots of header (the process), 16 rows of lanes (who is judged: torch
-has one, 0), 32 open point-to-point operations, 32 newest rooted calls, then the texts. A lane's phase and time are
-one slot (the phase in the low byte), so they cannot tear; a counter and its time are neighbours; rows of operations and
-texts have a sequence counter that is odd while they are being written.
+has one, 0), 32 open point-to-point operations, 32 newest rooted calls, texts, 24 sequences of collectives, 8 calls of
+Python from below (TensorFlow's), two more texts. A lane's phase and time are one slot (the phase in the low byte),
+so they cannot tear; a counter and its time are neighbours; rows of operations and texts have a sequence counter that is
+odd while they are being written.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import time
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 MAGIC = int.from_bytes(b"ddetect\0", "little")
-LAYOUT = 2
-SIZE = 20480
+LAYOUT = 3
+SIZE = 24576
 SUFFIX = ".page"
 
 # header slots
@@ -50,21 +51,30 @@ L_CALLS, L_CALL_NS, L_P2P, L_P2P_NS = range(8, 12)
 L_SEQ, L_SEQ_NS = 12, 13
 P2P_AT, P2P_ROWS, P2P_WIDTH = 320, 32, 8  # seq, kind (0 free), peer, tag, group, since_ns, waiting, spare
 CALLS_AT, CALLS_ROWS, CALLS_WIDTH = 576, 32, 6  # seq, op, group, collective seq, root, reduce op
+# A sequence of collectives: row counter, lane + 1, group, enqueued, oldest open, completed, since_ns, spare
+SEQS_AT, SEQS_ROWS, SEQS_WIDTH = 2320, 24, 8
+# Python that a C++ runtime called and has not got back: row counter, what (0 free), lane + 1, ident, tid, since_ns
+INNER_AT, INNER_ROWS, INNER_WIDTH = 2512, 8, 6
 _TEXTS = {  # where, in bytes, and how long
     "exception": (6144, 2048), "groups": (8192, 8192), "mailbox": (16384, 512), "script": (16896, 1024),
     "framework": (17920, 128), "hooks_off": (18048, 512),
+    "strategy": (20480, 512), "tracing": (20992, 256),
 }  # fmt: skip
 
 # roles, as in ddetect.model.Role
 ROLE_OTHER, ROLE_RANK, ROLE_LOADER_WORKER, ROLE_CHILD = range(4)
 # phases, as in ddetect.model.Phase
 (OTHER, STARTING, JOINING, DATA, OPTIMIZER, COLLECTIVE, P2P, PAUSED, LEAVING, EXITING) = range(10)
+# inside a compiled step, where Python cannot tell computing from waiting; building a graph of one
+STEP, TRACING = 10, 11
 # process group state
 PG_NONE, PG_JOINING, PG_READY, PG_LEAVING, PG_LEFT = range(5)
 # exit
 ALIVE, EXITED, RAISED = range(3)
 # point-to-point kinds, as in ddetect.model.P2PKind
 SEND, RECV, RECV_ANY, MONITORED_BARRIER = range(1, 5)
+# what a call from below is for: input data, or the step itself
+INNER_DATA, INNER_STEP = 1, 2
 # operations whose root or reduce op the Flight Recorder does not tell
 CALL_OPS = ("", "broadcast", "reduce", "gather", "scatter", "all_reduce", "reduce_scatter")
 REDUCE_OPS = ("", "SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
@@ -100,6 +110,8 @@ def lane_at(lane: int) -> int:
 pack_pair = struct.Struct("2q").pack_into
 pack_call = struct.Struct("6q").pack_into
 pack_open_op = struct.Struct("8q").pack_into
+pack_sequence = struct.Struct("8q").pack_into
+pack_inner = struct.Struct("6q").pack_into
 
 
 class PageWriter:
@@ -206,6 +218,27 @@ class CallRow(NamedTuple):
     reduce_op: str
 
 
+class SeqRow(NamedTuple):
+    """How far a lane has come in a group's sequence. Only order and equality among its ranks mean anything."""
+
+    lane: int
+    group: int
+    enqueued: int  # the highest number taken
+    oldest_open: int  # the first number of the call that is still inside; 0: none is
+    completed: int  # the highest one below which nothing is open
+    since_ns: int  # when `enqueued` changed
+
+
+class InnerCall(NamedTuple):
+    """Python that the runtime below has called and not got back, and in which thread."""
+
+    what: int  # INNER_DATA or INNER_STEP
+    lane: int  # -1: unknown
+    ident: int
+    tid: int
+    since_ns: int
+
+
 class GroupText(NamedTuple):
     """A process group as the probe wrote it; `number` is how rows refer to it."""
 
@@ -264,6 +297,16 @@ class Page:
             if r is not None and 0 < r[0] < len(CALL_OPS) and 0 <= r[4] < len(REDUCE_OPS)
         ]
 
+    def sequences(self) -> List[SeqRow]:
+        """Sequences of collectives, one row for each lane and group that has begun one."""
+        rows = (self._row(SEQS_AT + n * SEQS_WIDTH, SEQS_WIDTH) for n in range(SEQS_ROWS))
+        return [SeqRow(r[0] - 1, *r[1:6]) for r in rows if r is not None and r[0]]
+
+    def inner_calls(self) -> List[InnerCall]:
+        """Calls of Python from below that have not returned, as far as there were rows for them."""
+        rows = (self._row(INNER_AT + n * INNER_WIDTH, INNER_WIDTH) for n in range(INNER_ROWS))
+        return [InnerCall(r[0], r[1] - 1, *r[2:]) for r in rows if r is not None and r[0]]
+
     def groups(self) -> List[GroupText]:
         """Process groups this rank is in."""
         return [GroupText(*item) for item in self._json("groups") or []]
@@ -280,6 +323,15 @@ class Page:
     def frameworks(self) -> List[str]:
         """The frameworks whose hooks are in this process, the one that it trains with first."""
         return _read_text(self._map, "framework").split()
+
+    def strategy(self) -> Optional[dict]:  # type: ignore[type-arg]
+        """How the job is distributed: keys kind, replicas, workers, task, index; None if nobody has said."""
+        value = self._json("strategy")
+        return value if isinstance(value, dict) else None
+
+    def tracing(self) -> str:
+        """The function whose graph is being built right now, "" if none is."""
+        return _read_text(self._map, "tracing")
 
     def hooks_off(self) -> List[str]:
         """The hooks that switched themselves off, as far as their names fit."""

@@ -87,6 +87,11 @@ def trains_with(framework: str, certain: bool = True) -> None:
         text("framework", " ".join(_frameworks))
 
 
+def first_framework() -> str:
+    """The framework that this process trains with, as far as is known."""
+    return _frameworks[0] if _frameworks else ""
+
+
 def set_rank(rank: int, world: int, local_rank: int = -1) -> None:
     """Say which rank this process is."""
     slots[page.S_RANK] = rank

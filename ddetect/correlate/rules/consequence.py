@@ -18,13 +18,15 @@ ENDED_BY_LAUNCHER = int(signal.SIGTERM)
 SEEN_LATE_S = 1.5
 """A process that vanished is seen only when the agent next looks; an exception wrote its own time."""
 _ASKED = re.compile(r"(?:[\w.]+\.)?(KeyboardInterrupt|SignalException)\b")
+_OURS = re.compile(r"\baborted by: ddetect: ")
+"""How a framework says that it raises what we have sent it (--on-hang=stop): the reason may stand far behind."""
 _ASKED_BY = int(signal.SIGINT)
 """Endings that somebody asked for, by their word or by their signal: the only list of them."""
 
 
 def asks_to_end(exception: str) -> bool:
     """Whether these last words tell of somebody's wish."""
-    return _ASKED.match(exception) is not None
+    return _ASKED.match(exception) is not None or _OURS.search(exception) is not None
 
 
 def was_asked(gone: Gone) -> bool:

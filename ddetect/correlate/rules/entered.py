@@ -13,6 +13,7 @@ from ddetect.correlate.rules.mismatch import find_sides
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
+from ddetect.frameworks.kinds import Kind
 from ddetect.model import Cause, Proof, Status
 from ddetect.model.claims import DeviceBehind, NobodyLeaves, NobodyMeets
 from ddetect.model.deeds import Act, Deed
@@ -31,10 +32,16 @@ def never_left(scene: Scene, waits: Waits) -> list[Finding]:
         elif wait.standing is not None and wait.seq is not None:
             if len(wait.entered) < len(wait.standing.members) or not wait.standing.sure_members:
                 continue  # somebody's recorder was not read: absence is not claimed, and neither is presence
+            if wait.standing.announced and _in_step(scene, wait):
+                continue  # who has a number may still wait for its data (steps.py)
             if len(find_sides(calls_at(scene.snapshot, wait.standing, wait.seq), scene.framework)) > 1:
                 continue
             found += _behind_on_device(scene, wait) or [_all_in(scene, wait)]
     return found
+
+
+def _in_step(scene: Scene, wait: Wait) -> bool:
+    return any(scene.kind[scene.position(member)] == Kind.STEP for member in wait.waiters)
 
 
 def _all_in(scene: Scene, wait: Wait) -> Finding:

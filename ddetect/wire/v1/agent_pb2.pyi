@@ -74,10 +74,14 @@ class TakeEvidence(_message.Message):
     def __init__(self, request: _Optional[int] = ..., native_pids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class EndRanks(_message.Message):
-    __slots__ = ("grace_s",)
+    __slots__ = ("grace_s", "sentence", "waiting")
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     grace_s: float
-    def __init__(self, grace_s: _Optional[float] = ...) -> None: ...
+    sentence: str
+    waiting: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, grace_s: _Optional[float] = ..., sentence: _Optional[str] = ..., waiting: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CoordinatorMessage(_message.Message):
     __slots__ = ("take_evidence", "end_ranks")

@@ -27,7 +27,7 @@ class Frame(_message.Message):
     def __init__(self, function: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ...) -> None: ...
 
 class Thread(_message.Message):
-    __slots__ = ("name", "is_main", "active", "owns_gil", "stack", "state", "wchan", "syscall", "target", "native", "lane_plus_one")
+    __slots__ = ("name", "is_main", "active", "owns_gil", "stack", "state", "wchan", "syscall", "target", "native", "lane_plus_one", "phase_plus_one")
     NAME_FIELD_NUMBER: _ClassVar[int]
     IS_MAIN_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,7 @@ class Thread(_message.Message):
     TARGET_FIELD_NUMBER: _ClassVar[int]
     NATIVE_FIELD_NUMBER: _ClassVar[int]
     LANE_PLUS_ONE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_PLUS_ONE_FIELD_NUMBER: _ClassVar[int]
     name: str
     is_main: bool
     active: bool
@@ -50,7 +51,8 @@ class Thread(_message.Message):
     target: str
     native: _containers.RepeatedScalarFieldContainer[str]
     lane_plus_one: int
-    def __init__(self, name: _Optional[str] = ..., is_main: bool = ..., active: bool = ..., owns_gil: bool = ..., stack: _Optional[_Iterable[int]] = ..., state: _Optional[str] = ..., wchan: _Optional[str] = ..., syscall: _Optional[str] = ..., target: _Optional[str] = ..., native: _Optional[_Iterable[str]] = ..., lane_plus_one: _Optional[int] = ...) -> None: ...
+    phase_plus_one: int
+    def __init__(self, name: _Optional[str] = ..., is_main: bool = ..., active: bool = ..., owns_gil: bool = ..., stack: _Optional[_Iterable[int]] = ..., state: _Optional[str] = ..., wchan: _Optional[str] = ..., syscall: _Optional[str] = ..., target: _Optional[str] = ..., native: _Optional[_Iterable[str]] = ..., lane_plus_one: _Optional[int] = ..., phase_plus_one: _Optional[int] = ...) -> None: ...
 
 class Raised(_message.Message):
     __slots__ = ("exception", "where", "fatal")

@@ -57,4 +57,5 @@ FRAMEWORKS = (
         launcher_programs=("torchrun", "torchrun-script.py", "accelerate", "deepspeed"),
         calls_us=True,
     ),
+    Framework("tensorflow", "tensorflow", "ddetect_probe.hooks.tensorflow"),
 )  # fmt: skip

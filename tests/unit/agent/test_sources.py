@@ -23,6 +23,7 @@ class Silent:
 
     what = "collectives"
     waits = True
+    of = ""
 
     def read(self, process: JobProcess) -> Reading:
         time.sleep(1.0)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import uuid
 
 import pytest
 
-from ddetect.agent.discover import Found
+from ddetect.agent.discover import Found, is_helper
 from ddetect.attach import find
 from ddetect.attach.find import Candidate, JobScan, Wanted
 from ddetect.errors import HostError, UsageError
-from ddetect.model import Role
+from ddetect.model import UNKNOWN, Role
 from tests.live.alone import family
 from tests.unit.stacks.targets import running, until
 
@@ -25,7 +26,9 @@ if os.fork() == 0:
     print("ready", flush=True)
 sys.stdin.readline()
 """
-NO_RANK = {"RANK": "", "SLURM_PROCID": "", "OMPI_COMM_WORLD_RANK": "", "PMI_RANK": "", "MASTER_PORT": ""}
+NO_RANK = dict.fromkeys(
+    ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MASTER_PORT", "TF_CONFIG"), ""
+)
 
 
 @contextlib.contextmanager
@@ -282,3 +285,98 @@ def test_launcher_is_found_above_a_shell():
         found = JobScan(Wanted(match=name)).choose()
 
     assert [one.rank for one in found] == [0, 1]
+
+
+# ---------------------------------------------------------------- TensorFlow
+
+
+@contextlib.contextmanager
+def cluster(name, tasks, code=WAITS, **listed):
+    """Processes that were started with a TF_CONFIG each."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                running(code, name, env={**NO_RANK, "TF_CONFIG": task(kind, index, **listed)})
+            ).pid
+            for kind, index in tasks
+        ]
+
+
+def task(kind, index, **listed):
+    return json.dumps({"cluster": listed, "task": {"type": kind, "index": index}})
+
+
+def test_tasks_of_a_cluster_are_found_by_tf_config():
+    """The chief is rank 0, then the workers, then the evaluator, which is not listed."""
+    name = uuid.uuid4().hex
+    listed = {"chief": [f"{name}:1"], "worker": [f"{name}:2", f"{name}:3"]}
+    with cluster(name, [("worker", 1), ("chief", 0), ("evaluator", 0)], **listed) as pids:
+        found = JobScan(Wanted(pids=(pids[0],))).choose()
+
+    assert [(one.pid, one.rank, one.world_size) for one in found] == [
+        (pids[1], 0, 3), (pids[0], 2, 3), (pids[2], 3, 4),
+    ]  # fmt: skip
+
+
+def test_two_clusters_are_two_jobs():
+    """Another port is another cluster."""
+    name = uuid.uuid4().hex
+    with (
+        cluster(name, [("worker", 0)], worker=["localhost:1", "localhost:2"]),
+        cluster(name, [("worker", 0)], worker=["localhost:3", "localhost:4"]),
+        pytest.raises(UsageError, match="there are 2 jobs here"),
+    ):
+        JobScan(Wanted(match=name)).choose()
+
+
+def test_rank_of_torch_outweighs_a_task_that_a_cloud_gave_to_every_job():
+    """The launcher has the task, its children have a RANK too: they are the ranks."""
+    name = uuid.uuid4().hex
+    env = {**NO_RANK, "TF_CONFIG": task("chief", 0, chief=["localhost:1"])}
+    with running(LAUNCHER, name, env=env) as launcher:
+        until(lambda: len(family(launcher.pid)) == 3)
+
+        assert ranks_found(Wanted(pids=(launcher.pid,))) == [(launcher.pid, 0), (launcher.pid, 1)]
+
+
+def test_task_outweighs_the_number_of_a_scheduler():
+    """Under srun each task has both; the cluster says how its members call each other."""
+    told = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "77"}
+    text = task("worker", 1, chief=["localhost:1"], worker=["localhost:2", "localhost:3"])
+    with running(WAITS, env={**NO_RANK, **told, "TF_CONFIG": text}) as child:
+        (found,) = JobScan(Wanted(pids=(child.pid,))).choose()
+
+    assert (found.rank, found.world_size) == (2, 3)
+
+
+@pytest.mark.parametrize("kind", ["chief", "ps"])
+def test_job_with_parameter_servers_is_not_judged(kind):
+    """Neither by a task that trains nor by a server."""
+    listed = {"chief": ["localhost:1"], "ps": ["localhost:2"]}
+    with (
+        cluster(uuid.uuid4().hex, [(kind, 0)], **listed) as pids,
+        pytest.raises(UsageError, match="ParameterServerStrategy is not judged yet"),
+    ):
+        JobScan(Wanted(pids=tuple(pids))).choose()
+
+
+def test_lone_task_that_serves_others_has_an_unknown_world_and_a_note(monkeypatch):
+    """Its script set TF_CONFIG, where /proc does not show it: it is not rank 0 of 1."""
+    monkeypatch.setattr(find, "serves_a_cluster", lambda pid: True)
+    with running(WAITS, env=NO_RANK) as one, running(WAITS, env=NO_RANK) as other:
+        alone, both = JobScan(Wanted(pids=(other.pid,))), JobScan(Wanted(pids=(other.pid, one.pid)))
+        (found,), together = alone.choose(), both.choose()
+
+    assert (found.rank, found.world_size) == (0, UNKNOWN)
+    assert f"pid {other.pid} is a task" in alone.notes[0]
+    assert [(item.pid, item.rank, item.world_size) for item in together] == [
+        (other.pid, 0, 2),
+        (one.pid, 1, 2),
+    ]
+    assert both.notes == ()
+
+
+def test_ddetect_itself_is_no_rank_though_it_has_the_environment():
+    """`TF_CONFIG=... ddetect launch python train.py`, started by the script that pip installs."""
+    assert is_helper(["/v/bin/python3", "/v/bin/ddetect", "launch", "python", "train.py"])
+    assert not is_helper(["python3", "train.py", "ddetect"])

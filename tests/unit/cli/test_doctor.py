@@ -102,3 +102,23 @@ def test_token_is_reported_without_being_shown():
     """The secret itself is never printed."""
     assert abilities.try_token("hunter2") == Ability("DDETECT_TOKEN", OK, "set")
     assert abilities.try_token(None).state == WARN
+
+
+def test_tensorflow_jobs_are_watched_though_it_is_not_installed_here():
+    """A job has an environment of its own; that it is missing beside ddetect is nothing to repair."""
+    told = abilities.tensorflow_ability("", {"py-spy", "pystack"})
+
+    assert told.state == OK
+    assert "jobs are watched" in told.found
+    assert "not installed beside ddetect, and need not be" in told.found
+
+
+def test_what_is_missing_for_tensorflow_is_named():
+    """Python stacks come from py-spy, C++ threads from pystack, counters from the hooks of newer versions."""
+    old = abilities.tensorflow_ability("2.15.1", {"py-spy", "pystack"})
+    without_cpp = abilities.tensorflow_ability("2.21.0", {"py-spy"})
+    blind = abilities.tensorflow_ability("", {"pystack"})
+
+    assert (old.state, "2.16 and newer" in old.remedy) == (WARN, True)
+    assert (without_cpp.state, "pip install pystack" in without_cpp.remedy) == (WARN, True)
+    assert (blind.state, "py-spy cannot look" in blind.found) == (WARN, True)

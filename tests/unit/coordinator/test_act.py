@@ -13,6 +13,7 @@ import pytest
 from ddetect.coordinator import act
 from ddetect.coordinator.incidents import Incidents
 from ddetect.errors import UsageError
+from ddetect.messages import EndRanks
 from ddetect.model import Snapshot
 from ddetect.wire.file import read_snapshot
 from tests.unit.report.incidents import loader_hang
@@ -43,6 +44,18 @@ def hook():
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+def test_order_to_end_carries_the_verdict_to_those_that_wait():
+    """Who waits is told why; the sentence is one line, and marked as ours."""
+    incident = loader_hang()
+    spread = replace(incident, verdict=replace(incident.verdict, summary="rank 3 \n sleeps"))
+
+    order = act.end_ranks(spread)
+
+    waiting = sorted({rank for one in incident.verdict.waiting for rank in one.ranks})
+    assert waiting
+    assert order == EndRanks(act.STOP_GRACE_S, "ddetect: rank 3 sleeps", tuple(waiting))
 
 
 def test_notify_posts_what_slack_shows_and_programs_read(hook, tmp_path):

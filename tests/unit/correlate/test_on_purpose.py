@@ -39,7 +39,44 @@ def is_nobodys(verdict: Verdict) -> bool:
     )  # fmt: skip
 
 
+OURS = (
+    "UnavailableError: Graph execution error:\n\nDetected at node CollectiveReduceV2\n"
+    "Collective ops is aborted by: ddetect: rank 1 is in user code at train.py:42\nThe error could be from"
+)
+
 # ---------------------------------------------------------------- a wish
+
+
+@pytest.mark.parametrize("other", [killed(1, 9), killed(1, 15), died(1, RAISED, exception=OURS)])
+def test_exception_that_carries_our_sentence_is_an_end_that_we_asked_for(other):
+    """--on-hang=stop raises the verdict in the ranks that wait, and kills the one they waited for."""
+    verdict = judge(scene(world=2, gone=[died(0, RAISED, exception=OURS), other]))
+
+    assert is_nobodys(verdict)
+
+
+def test_rank_on_its_way_out_with_our_sentence_did_not_leave_early():
+    """It raised what we sent it and is not gone yet."""
+    assert is_nobodys(judge(on_its_way_out(0, OURS, [killed(1, 9)])))
+
+
+def test_abort_that_is_not_ours_is_no_wish():
+    """A framework aborts for reasons of its own, and a user may log our name."""
+    for said in (
+        "UnavailableError: Collective ops is aborted by: task 1 is unhealthy",
+        "ValueError: ddetect: is not what I expected",
+    ):
+        assert judge(scene(world=2, gone=[died(0, RAISED, exception=said)])).culprit_ranks == (0,)
+
+
+def test_fault_that_is_older_than_our_sentence_stays_one():
+    """What died long before we ended the rest died of itself."""
+    gone = [
+        died(0, RAISED, exception=OURS, age_s=5.0),
+        died(1, RAISED, exception="ValueError: bad", age_s=30.0),
+    ]
+
+    assert judge(scene(world=2, gone=gone)).culprit_ranks == (1,)
 
 
 def test_interrupted_rank_on_its_way_out_did_not_leave_early():

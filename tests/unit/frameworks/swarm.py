@@ -43,6 +43,7 @@ class SwarmSource:
 
     what = "calls"
     waits = True
+    of = ""
 
     def __init__(self, calls: dict[int, tuple[str, Group]], silent: frozenset[int] = frozenset()) -> None:
         self._calls, self._silent = calls, silent

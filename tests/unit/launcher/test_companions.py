@@ -156,6 +156,34 @@ def test_ranks_of_one_mpi_job_share_companions(launcher: Launcher) -> None:
     assert not run.exists()
 
 
+def test_workers_of_one_cluster_share_companions_and_keep_their_exit_codes(launcher: Launcher) -> None:
+    """Two shells with a TF_CONFIG each; the first may end as it likes, and the other is watched on."""
+    cluster = '"cluster": {"worker": ["localhost:4711", "localhost:4712"]}'
+    launcher.environ["TF_CONFIG"] = f'{{{cluster}, "task": {{"type": "worker", "index": 0}}}}'
+    second = start_waiting(launcher)
+    (run,) = launcher.run_dirs()
+    task = f'{{{cluster}, "task": {{"type": "worker", "index": 1}}}}'
+    first = launcher.run(launcher.python("raise SystemExit(7)"), env={**launcher.environ, "TF_CONFIG": task})
+
+    assert (first.returncode, first.stderr) == (7, b"")
+    assert launcher.run_dirs() == [run]
+    assert [len(launcher.pids(role)) for role in ("agent", "coordinator")] == [1, 1]
+    assert alive(launcher.pids("agent")[0])
+    assert finish(second) == b""
+    assert not run.exists()
+
+
+def test_job_with_parameter_servers_runs_alone_and_one_sentence_says_so(launcher: Launcher) -> None:
+    """Its workers wait for orders all day: a watcher would cry wolf."""
+    launcher.environ["TF_CONFIG"] = '{"cluster": {"chief": ["localhost:1"], "ps": ["localhost:2"]}}'
+    done = launcher.run(launcher.python("import os; raise SystemExit(3 + ('DDETECT_RUN_DIR' in os.environ))"))
+
+    assert done.returncode == 3
+    assert done.stderr.decode().count("\n") == 1
+    assert "ParameterServerStrategy is not judged yet); it runs as it would alone" in done.stderr.decode()
+    assert (launcher.pids("agent"), launcher.run_dirs()) == ([], [])
+
+
 def test_mpirun_starts_one_agent_for_its_ranks(launcher: Launcher) -> None:
     """`mpirun ddetect launch ...` for real."""
     mpirun = shutil.which("mpirun")

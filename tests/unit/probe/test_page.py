@@ -155,10 +155,54 @@ def test_no_part_of_the_page_lies_over_another() -> None:
         (page.LANES_AT * 8, page.LANES * page.LANE_WIDTH * 8),
         (page.P2P_AT * 8, page.P2P_ROWS * page.P2P_WIDTH * 8),
         (page.CALLS_AT * 8, page.CALLS_ROWS * page.CALLS_WIDTH * 8),
-        *sorted(page._TEXTS.values()),
+        (page.SEQS_AT * 8, page.SEQS_ROWS * page.SEQS_WIDTH * 8),
+        (page.INNER_AT * 8, page.INNER_ROWS * page.INNER_WIDTH * 8),
+        *page._TEXTS.values(),
     ]
+    parts.sort()
 
     ends = [at + length for at, length in parts]
 
     assert all(end <= at for end, (at, _) in zip(ends, parts[1:], strict=False))
     assert ends[-1] <= page.SIZE
+
+
+def test_sequences_are_listed_with_lane_and_group(tmp_path: Path) -> None:
+    """A lane that was never written is no row; lane 0 is one."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    writer.row(page.SEQS_AT, (1, 0, 112, 110, 109, 55, 0))
+    writer.row(page.SEQS_AT + (page.SEQS_ROWS - 1) * page.SEQS_WIDTH, (3, 1, 200, 0, 200, 66, 0))
+
+    assert page.Page(writer.path).sequences() == [
+        page.SeqRow(0, 0, 112, 110, 109, 55),
+        page.SeqRow(2, 1, 200, 0, 200, 66),
+    ]
+
+
+def test_inner_call_is_listed_until_its_row_is_free(tmp_path: Path) -> None:
+    """A call that has returned is none."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    writer.row(page.INNER_AT, (page.INNER_DATA, 0, 7, 8, 9))
+    writer.row(page.INNER_AT + page.INNER_WIDTH, (page.INNER_STEP, 2, 17, 18, 19))
+    seen = page.Page(writer.path)
+    assert seen.inner_calls() == [
+        page.InnerCall(page.INNER_DATA, -1, 7, 8, 9),
+        page.InnerCall(page.INNER_STEP, 1, 17, 18, 19),
+    ]
+
+    writer.row(page.INNER_AT, (0, 0, 0, 0, 0))
+
+    assert seen.inner_calls() == [page.InnerCall(page.INNER_STEP, 1, 17, 18, 19)]
+
+
+def test_strategy_and_tracing_are_read_and_absent_ones_are_nothing(tmp_path: Path) -> None:
+    """Most jobs have neither."""
+    writer = page.PageWriter(str(tmp_path), page.ROLE_RANK)
+    seen = page.Page(writer.path)
+    assert (seen.strategy(), seen.tracing()) == (None, "")
+
+    writer.text("strategy", '{"kind": "MirroredStrategy", "replicas": 2}')
+    writer.text("tracing", "train_step")
+
+    assert seen.strategy() == {"kind": "MirroredStrategy", "replicas": 2}
+    assert seen.tracing() == "train_step"

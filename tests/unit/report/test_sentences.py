@@ -31,6 +31,7 @@ from ddetect.model.claims import (
     RaisedFirst,
     RanksUnread,
     State,
+    StepUntold,
     Vanished,
     WorkersKilled,
 )
@@ -172,6 +173,11 @@ SAID = [
     ),
     (CallUnknown((0, 1)), "ranks 0-1 are inside torch.distributed, and no recorder tells in which operation"),
     (MayWaitForDevice((1,)), "rank 1 may wait for its device, and no recorder tells in which operation"),
+    (
+        StepUntold((0, 1), LINE),
+        "ranks 0-1 are all inside a step at dataset.py:88 read_shard that does not end: one of them waits for its "
+        "data, or all wait below Python, and nothing tells them apart",
+    ),
     (JobIs(State.MOVES), "every rank moves"),
     (Held(WAITS, for_one=True), "ranks 0-1,3 wait for it in all_reduce #412 of default_pg"),
     (AlsoDied(((0, Deed(Act.TIMED_OUT)), (1, Deed(Act.TIMED_OUT)))), "ranks 0-1 timed out"),

@@ -1,0 +1,88 @@
+"""Python that TensorFlow's C++ runtime calls: generators, py_function, numpy_function.
+
+Enters: `FuncRegistry.insert` (while a graph is built) and `FuncRegistry.__call__` (in a thread of the runtime's own).
+Leaves: a row of the page for as long as a call lasts: what it is for, and whose replica's it is. Never here: a
+function that eager code calls, which its own stack shows; a call for which there is no row left.
+"""
+
+from __future__ import annotations
+
+from _thread import get_ident, get_native_id
+from time import monotonic_ns
+from typing import Any, Callable, Dict, List, Tuple
+
+from ddetect_probe import page, state
+from ddetect_probe.hooks.tensorflow import replica_hooks, step_hooks
+from ddetect_probe.hooks.tensorflow.modules import loaded
+from ddetect_probe.page import INNER_AT, INNER_DATA, INNER_ROWS, INNER_STEP, INNER_WIDTH, pack_inner
+from ddetect_probe.splice import splice
+
+NO_ROW = -1
+
+_meant: Dict[str, Tuple[int, int]] = {}  # by token: what it is for, lane + 1
+_free: List[int] = list(range(INNER_ROWS))
+_counters: List[int] = [0] * INNER_ROWS
+
+
+def install() -> None:
+    """Hook the one registry of such functions."""
+    context = loaded("eager.context")
+    script_ops = loaded("ops.script_ops")
+
+    registry = script_ops.FuncRegistry
+    if not splice(registry.insert, _nothing_yet, _nothing, result=inserted_of(context.executing_eagerly)):
+        state.broken("FuncRegistry.insert")
+    if not splice(registry.__call__, enter_inner, leave_inner, ("token",)):
+        state.broken("FuncRegistry.__call__")
+
+
+def inserted_of(executing_eagerly: Callable[[], bool]) -> Callable[[Any, str], str]:
+    """The hook, given how to ask whether a graph is being built."""
+
+    def inserted(_: Any, token: str) -> str:
+        if step_hooks.traces_data():
+            _meant[token] = (INNER_DATA, 0)
+        elif not executing_eagerly():
+            _meant[token] = (INNER_STEP, replica_hooks.lane_of_thread() + 1)
+        return token
+
+    return inserted
+
+
+def enter_inner(token: Any) -> int:
+    """The runtime calls; with `token` it says what."""
+    meant = _meant.get(token)
+    if meant is None:
+        meant = _meant.get(token.decode()) if type(token) is bytes else None
+        if meant is None:
+            return NO_ROW
+    try:
+        row = _free.pop()
+    except IndexError:
+        return NO_ROW
+    _counters[row] = counter = _counters[row] + 2
+    pack_inner(
+        state.raw, (INNER_AT + row * INNER_WIDTH) * 8, counter, meant[0], meant[1], get_ident(), get_native_id(),
+        monotonic_ns(),
+    )  # fmt: skip
+    return row
+
+
+def leave_inner(row: int) -> None:
+    """It has what it wanted; one store frees the row."""
+    if row >= 0:
+        state.slots[INNER_AT + row * INNER_WIDTH + 1] = 0
+        _free.append(row)
+
+
+def forget() -> None:
+    """In a forked child: the runtime's threads are not here."""
+    _free[:] = range(page.INNER_ROWS)
+
+
+def _nothing_yet() -> None:
+    return None
+
+
+def _nothing(token: Any) -> None:
+    return None

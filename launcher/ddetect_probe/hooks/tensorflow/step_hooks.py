@@ -1,0 +1,162 @@
+"""Steps: a tf.function that is called from eager code, and a graph that is being built.
+
+Enters: `Function.__call__`, `ConcreteFunction.__call__`, `BaseSession.run`, `_create_concrete_function`. Leaves: the
+STEP and TRACING phases, the step counter, the name of what is traced. Only the outermost call of a thread counts:
+Keras' train function is one, the functions that it calls are none. A function that runs eagerly
+(`run_functions_eagerly`) counts too, but its phase is left to those who see more of it. Never here: what happens
+inside a call, which Python cannot see.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import get_ident
+from time import monotonic_ns
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+from ddetect_probe import lane, state
+from ddetect_probe.hooks.tensorflow import alone, sequences
+from ddetect_probe.hooks.tensorflow.modules import loaded
+from ddetect_probe.lane import NOTHING
+from ddetect_probe.page import L_STEPS, LANES_AT, OTHER, STARTING, STEP, TRACING, pack_pair
+from ddetect_probe.splice import splice
+from ddetect_probe.state import KEEP, LANE, mirror
+
+STEPS_AT = (LANES_AT + L_STEPS) * 8
+FUNCTIONS = "tensorflow.python.eager.polymorphic_function."
+SESSION = "tensorflow.python.client.session"
+CALLED = (
+    (FUNCTIONS + "polymorphic_function", "Function", "__call__"),
+    (FUNCTIONS + "concrete_function", "ConcreteFunction", "__call__"),
+    (SESSION, "BaseSession", "run"),
+)
+
+calling: Set[int] = set()  # idents of threads inside a call that counts
+_traced: Dict[
+    int, List[Tuple[str, bool]]
+] = {}  # by ident: the functions that it is tracing, and is it tf.data's
+
+Executing = Callable[[], bool]
+
+
+def hooks_of(module: str) -> Callable[[], None]:
+    """What to do once that module is there."""
+
+    def install() -> None:
+        context = loaded("eager.context")
+        eager_run = loaded("eager.polymorphic_function.eager_function_run")
+
+        enter = enter_of(context.executing_eagerly, lambda: eager_run.RUN_FUNCTIONS_EAGERLY)
+        for name, owner, method in CALLED:
+            if name == module:
+                function = getattr(getattr(sys.modules[name], owner), method)
+                if not splice(function, enter, leave_call, result=returned):
+                    state.broken(f"{owner}.{method}")
+
+    return install
+
+
+def install_tracing() -> None:
+    """Hook what builds a graph."""
+    tracing = loaded("eager.polymorphic_function.tracing_compilation")
+
+    if not splice(tracing._create_concrete_function, enter_trace, leave_trace, ("tracing_options",)):
+        state.broken("tracing")
+
+
+def enter_of(executing_eagerly: Executing, runs_eagerly: Callable[[], bool]) -> Callable[[], Optional[int]]:
+    """The hook, given how to ask whether a graph is being built, and whether functions are not compiled at all."""
+
+    def enter_call() -> Optional[int]:
+        me = get_ident()
+        if me in calling or not executing_eagerly():
+            return None
+        begin(me)
+        if runs_eagerly():
+            return NOTHING
+        if me != state.owner:
+            return lane.enter(STEP, monotonic_ns())
+        before = mirror.phase
+        mirror.phase = STEP
+        state.slots[LANE] = (monotonic_ns() & KEEP) | STEP
+        return before
+
+    return enter_call
+
+
+def begin(ident: int) -> None:
+    """This thread is inside a call that counts."""
+    calling.add(ident)
+    if state.undecided:  # now, and not when it returns: the first call is the longest, and may never do
+        alone.decide()
+
+
+def returned(token: Optional[int], value: Any) -> Any:
+    """A call has returned, and not raised: if it is the outermost, it was a step."""
+    if token is not None and not lane.lent():
+        count_step(monotonic_ns())
+    return value
+
+
+def count_step(now: int) -> None:
+    """One more step of this process, and this thread did it."""
+    count_inside(now)
+    if get_ident() != state.owner:
+        lane.leave_step(now, not state.user_steps)
+
+
+def count_inside(now: int) -> None:
+    """One more step of this process, whoever sees it."""
+    if not state.user_steps:
+        mirror.steps = steps = mirror.steps + 1
+        pack_pair(state.raw, STEPS_AT, steps, now)
+
+
+def leave_call(token: Optional[int]) -> None:
+    """The outermost call is over; the collectives that it began are as well."""
+    if token is None:
+        return
+    me = get_ident()
+    calling.discard(me)
+    if me in sequences.opened:
+        sequences.close(me)
+    if lane.phase_before(token) == STARTING:
+        token = lane.with_phase(token, OTHER)  # it trains, so it has started
+    if token >= state.floor:
+        mirror.phase = token
+        state.slots[LANE] = (monotonic_ns() & KEEP) | token
+    else:
+        lane.leave(token, monotonic_ns())
+
+
+def enter_trace(options: Any) -> int:
+    """A graph is being built."""
+    name = str(getattr(options, "name", "") or getattr(options.python_function, "__name__", ""))
+    attributes = getattr(options, "attributes", None) or {}
+    _traced.setdefault(get_ident(), []).append((name, "_tf_data_function" in attributes))
+    state.text("tracing", name)
+    return lane.enter_phase(TRACING)
+
+
+def leave_trace(token: Optional[int]) -> None:
+    """It is built, or it failed; perhaps another one goes on around it."""
+    stack = _traced.get(get_ident(), [])
+    if stack:
+        stack.pop()
+    if not stack:
+        _traced.pop(get_ident(), None)
+    others = stack or next(iter(list(_traced.values())), [])
+    state.text("tracing", others[-1][0] if others else "")
+    if token is not None:
+        lane.leave_phase(token)
+
+
+def traces_data() -> bool:
+    """Whether this thread builds a function of a tf.data pipeline."""
+    return any(of_data for _, of_data in _traced.get(get_ident(), ()))
+
+
+def forget() -> None:
+    """In a forked child nobody is inside anything."""
+    calling.clear()
+    _traced.clear()
