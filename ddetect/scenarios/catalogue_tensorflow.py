@@ -31,7 +31,7 @@ _WORKERS = (
     # what it does instead of its step
     Scenario("tf_user_sleep", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store"),
     Scenario("tf_keras_callback", _HANG, Cause.USER_CODE, _TIME, "log_to_tracker", every_time=True),
-    Scenario("tf_python_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "log_metrics"),
+    Scenario("tf_python_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "log_metrics", every_time=True),
     Scenario(
         "tf_checkpoint_chief", _HANG, Cause.FILE_IO, _TIME, "save_checkpoint",
         culprits=first, chief=True, every_time=True,

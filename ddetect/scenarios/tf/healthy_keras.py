@@ -16,10 +16,11 @@ class Paced(keras.callbacks.Callback):
 
 
 def data(steps: int) -> tf.data.Dataset:
+    """So many batches; few, as Keras frees the iterator of each epoch, and an old one does not go at once."""
     return training.batches(training.numbers().take(steps * training.batch_size(strategy)), strategy)
 
 
-args = training.arguments(epochs=4, steps=60, validation_steps=30)
+args = training.arguments(epochs=10, steps=20, validation_steps=10)
 strategy = training.mirrored(args.replicas)
 with strategy.scope():
     model = keras.Sequential([keras.layers.Input((training.FEATURES,)), keras.layers.Dense(1)])

@@ -27,7 +27,7 @@ args = training.arguments(steps=200, evaluate_every=40, evaluate_s=4.0, checkpoi
 strategy = training.mirrored(args.replicas)
 model = training.Model(strategy)
 step = tf.function(model.step_on)
-data = strategy.experimental_distribute_dataset(training.batches(training.numbers(), strategy))
+data = training.iterate(training.batches(training.numbers(), strategy), strategy)
 for number, batch in zip(range(args.steps), data, strict=False):
     time.sleep(args.step_ms / 1000)
     step(batch)

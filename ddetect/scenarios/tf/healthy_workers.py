@@ -21,7 +21,7 @@ args = training.arguments(steps=160, evaluate_every=40, evaluate_s=5.0)
 strategy = training.workers()
 model = training.Model(strategy)
 step = tf.function(model.step_from)
-iterator = iter(strategy.experimental_distribute_dataset(training.batches(training.numbers(), strategy)))
+iterator = training.iterate(training.batches(training.numbers(), strategy), strategy)
 for number in range(args.steps):
     time.sleep(args.step_ms / 1000 * (20 if number == 0 else 1))
     step(iterator)

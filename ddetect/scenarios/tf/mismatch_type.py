@@ -1,6 +1,7 @@
 """One worker alone adds up its metrics over all workers: an `if` around a collective. The others begin their step.
 
-They first ask each other who has data left. That is a collective of integers, so TensorFlow refuses, and lets all of them die of it.
+They first ask each other who has data left. That is a collective of integers, so TensorFlow refuses, and lets all of
+them die of it.
 """
 
 import tensorflow as tf
