@@ -35,14 +35,16 @@ demo: $(STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; d
 	$(BIN)/ddetect demo
 
 test: $(STAMP) $(TF_STAMP) lint test-fast ## everything, live jobs included (one at a time: they share the cores)
-	$(BIN)/python -m pytest tests -m live
+	$(BIN)/python -m pytest tests -m live --ignore tests/live/test_tensorflow.py
+	$(BIN)/python -m pytest tests/live/test_tensorflow.py --numprocesses 2 # two at a time: they mostly wait
 
 test-fast: $(STAMP) ## no live jobs
 	$(BIN)/python -m pytest tests -m "not live" --numprocesses 2
 
 scenarios: $(STAMP) $(TF_STAMP) ## every live scenario, not only one per cause (about an hour)
 	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_scenarios.py tests/live/test_healthy.py \
-		tests/live/test_threads.py tests/live/test_tensorflow.py
+		tests/live/test_threads.py
+	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_tensorflow.py --numprocesses 2
 
 frameworks: $(STAMP) $(OLD_TF_STAMP) ## an older TensorFlow with a protobuf of its own, watched by ddetect from another environment
 	DDETECT_TF_PYTHON=$(abspath $(VENV_OLD_TF))/bin/python DDETECT_OLD_TENSORFLOW=1 \

@@ -149,7 +149,7 @@ def _tasks_of(pid: int) -> Iterator[_Task]:
 
 
 def _ranks_under(pid: int) -> dict[int, int]:
-    """pid -> rank of the rank processes below a launcher: whoever has a rank in its environment and a parent without."""
+    """pid -> rank of the processes below a launcher that have a rank in their environment, and a parent without."""
     ranks: dict[int, int] = {}
     try:
         family = psutil.Process(pid).children(recursive=True)

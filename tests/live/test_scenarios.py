@@ -63,7 +63,12 @@ def assert_is_truth(result: Result, scenario: Scenario) -> None:
 
 def assert_is_the_place(verdict: dict[str, Any], params: Params, scenario: Scenario, report: str) -> None:
     """The struck rank's function and line are the marked ones, its process is the one at fault."""
-    struck = [culprit for culprit in verdict["culprits"] if culprit["rank"] == params.rank]
+    who = (
+        params.rank
+        if params.rank in scenario.culprits(params)
+        else min(scenario.culprits(params), default=-1)
+    )
+    struck = [culprit for culprit in verdict["culprits"] if culprit["rank"] == who]
     if scenario.function is not None:
         where = struck[0]["where"]
         assert where is not None, report
