@@ -225,7 +225,8 @@ class JobScan:
 
 
 _HINT = (
-    "Name the process: ddetect attach --pid PID (a rank, its launcher, or a training program without ranks)."
+    "Name the process: ddetect attach --pid PID (a rank, its launcher, or a training program without ranks; of a job "
+    "whose script sets TF_CONFIG itself, all tasks in their order)."
 )
 
 
