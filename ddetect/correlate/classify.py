@@ -21,7 +21,7 @@ _FILE_CALLS = re.compile(
     r"p?(read|write)v?(64|2)?|sendfile|copy_file_range|splice|fcntl|fallocate|f?truncate|getdents(64)?"
 )
 _FILE_WCHAN = re.compile(
-    r"flock|locks_lock|posix_lock|fcntl_setlk|wait_for_partner|fifo_open|nfs|rpc_wait|fuse_|cifs|smb|gpfs|cxiWait|ll_|ceph"
+    r"flock|locks_lock|posix_lock|fcntl_setlk|wait_for_partner|fifo_open|nfs|rpc_wait|fuse_|cifs|smb|gpfs|cxiWait|\bll_|ceph"
     r"|jbd2|io_schedule|folio_wait|wait_on_page|xfs_|ext4_|beegfs"
 )
 _NATIVE_LOCK = re.compile(r"PyThread_acquire_lock|lock_PyThread_acquire|rlock_acquire|acquire_timed")

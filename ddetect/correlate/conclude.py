@@ -84,7 +84,7 @@ def concluded(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
             finding.culprits,
             stuck_in(_held(finding)),
             scene.names,
-            untold_step=finding.open is not None,
+            untold_step=finding.left_open is not None,
         )
     ]
     return Verdict(
@@ -101,7 +101,7 @@ def concluded(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
         tuple(dict.fromkeys(evidence))[:MOST_EVIDENCE],
         tuple(dict.fromkeys(advice))[:MOST_ADVICE],
         (*claims, *_of_unread(scene, unread)),
-        open=first.open,
+        left_open=first.left_open,
     )
 
 

@@ -49,4 +49,4 @@ class Finding:
     weight: Weight = Weight()  # among findings of one precedence and proof; equals are joined
     held: tuple[Wait, ...] = ()  # the operations that wait for the culprits
     stands_s: float = AGE_UNKNOWN  # how long the longest of the culprits has stood still
-    open: Open | None = None  # nobody is named: who is left open, and between what
+    left_open: Open | None = None  # nobody is named: who is left open, and between what

@@ -92,6 +92,9 @@ class Framework:
     has_everyone: Callable[[Group], bool] = lambda group: False  # the group that all members are in
     tells_of_a_peer: Callable[[str, str], bool] = lambda exception, file: False  # it died because another did
     saw_a_death: Callable[[str], bool] = lambda exception: False  # and that other one is dead, not only late
+    refuses_calls: Callable[[str], bool] = lambda exception: (
+        False
+    )  # it died because members called what does not fit together
     lost_workers: Callable[[str], tuple[int, ...]] = (
         lambda exception: ()
     )  # loader workers whose death it tells

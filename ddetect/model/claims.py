@@ -99,6 +99,15 @@ class RaisedFirst:
 
 
 @dataclass(frozen=True, slots=True)
+class CallsRefused:
+    """Members made calls that do not fit together, each side at its line, and all died of what their framework said."""
+
+    sides: tuple[Side, ...]
+    named: Members
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
 class Vanished:
     """Ranks are gone without a word; `each`: the signal was meant for each of them."""
 
@@ -244,7 +253,8 @@ class RanksUnread:
 
 
 Claim = (
-    Each | Disagree | Circle | OwnGroups | NobodyLeaves | NobodyMeets | DeviceBehind | RaisedFirst | Vanished
+    Each | Disagree | Circle | OwnGroups | NobodyLeaves | NobodyMeets | DeviceBehind | RaisedFirst | CallsRefused
+    | Vanished
     | WorkersKilled | LeftBehind | OnPurpose | FellSilent | OldestDeaths | MissingUnknown | CallUnknown
     | MayWaitForDevice | StepUntold | JobIs
 )  # fmt: skip

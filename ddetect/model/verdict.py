@@ -146,7 +146,7 @@ class Verdict:
     advice: tuple[str, ...] = ()
     claims: tuple[Claim | Addition, ...] = ()
     names: Names = field(default_factory=Names)
-    open: Open | None = None  # what is undecided, and between what
+    left_open: Open | None = None  # what is undecided, and between what
 
     @property
     def culprit_members(self) -> tuple[int, ...]:

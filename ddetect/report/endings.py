@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ddetect.model import Names
 from ddetect.model.claims import (
+    CallsRefused,
     Claim,
     FellSilent,
     LeftBehind,
@@ -34,6 +35,14 @@ def ending_words(claim: Claim, names: Names) -> str:
             at = f" in {format_where(where)}" if where else ""
             said = f"{name_members(named, ranks)} raised {first_line(exception)}{at}{' and more' if others else ''}"
             return f"{said}; {name_members(victims, ranks)} died of it" if victims else said
+        case CallsRefused(sides, _, exception):
+            calls = "; ".join(
+                f"{name_members(side.members, ranks)} was in {format_where(side.where)}"
+                if len(side.members) == 1
+                else f"{name_members(side.members, ranks)} were in {format_where(side.where)}"
+                for side in sides
+            )
+            return f"{ranks.noun}s called collectives that do not fit: {calls}; they died of {first_line(exception)}"
         case Vanished():
             return _vanished(claim, ranks)
         case WorkersKilled(workers):

@@ -54,10 +54,10 @@ def verdict_json(incident: Incident) -> dict[str, Any]:
         "judged_at_unix_ns": incident.judged_at_unix_ns,
         "incident": incident.number,
     }
-    if verdict.open is not None:
+    if verdict.left_open is not None:
         said["open"] = {
-            "members": format_members(verdict.open.members),
-            "causes": [cause.value for cause in verdict.open.causes],
+            "members": format_members(verdict.left_open.members),
+            "causes": [cause.value for cause in verdict.left_open.causes],
         }
     if incident.confirmed_at_unix_ns is not None:
         said["confirmed_at_unix_ns"] = incident.confirmed_at_unix_ns

@@ -107,5 +107,7 @@ def name_signal(number: int) -> str:
 
 def first_line(exception: str) -> str:
     """The error in one line that fits into a sentence."""
-    line = exception.strip().splitlines()[0] if exception.strip() else "an exception"
+    lines = exception.strip().splitlines() or ["an exception"]
+    # A line that ends in a colon only announces what follows.
+    line = " ".join(line.strip() for line in lines[:2]) if lines[0].rstrip().endswith(":") else lines[0]
     return line if len(line) <= 120 else line[:117] + "..."

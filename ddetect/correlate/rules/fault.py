@@ -28,6 +28,7 @@ from ddetect.correlate.rules.consequence import (
 )
 from ddetect.correlate.rules.death_words import death_lines
 from ddetect.correlate.rules.on_purpose import ended_on_purpose
+from ddetect.correlate.rules.refused import calls_refused
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.waits import Waits
 from ddetect.frameworks.kinds import Kind
@@ -85,6 +86,8 @@ def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
         return [_workers_died(scene, [p for p in dead_workers if _killed_together(p[1], oldest_worker)])]
     if not firsts:
         return _left_behind(scene, deaths)
+    if refused := calls_refused(scene, deaths):
+        return refused
     # A launcher ends the others with SIGTERM: whoever died of anything else died before.
     firsts = [gone for gone in firsts if gone.signal != ENDED_BY_LAUNCHER] or firsts
     # What was raised is preferred to what vanished at about the same time, where the kernel told no signal.

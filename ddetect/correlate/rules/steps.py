@@ -41,6 +41,6 @@ def step_untold(scene: Scene, waits: Waits) -> list[Finding]:
     return [
         Finding(
             Precedence.NAMED_ONLY, Status.UNDECIDED, None, Proof.TIME, confidence.UNTOLD, (claim,), (), tuple(evidence),
-            open=Open(members, BETWEEN),
+            left_open=Open(members, BETWEEN),
         )
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from importlib import resources
 from ddetect.frameworks.framework import Framework, NativeMode
 from ddetect.frameworks.general import GENERAL_PATTERNS
 from ddetect.frameworks.patterns import parse_patterns
-from ddetect.frameworks.tensorflow.deaths import saw_a_death, tells_of_a_peer
+from ddetect.frameworks.tensorflow.deaths import refuses_calls, saw_a_death, tells_of_a_peer
 from ddetect.frameworks.tensorflow.operations import announces, operation
 from ddetect.model import Words
 
@@ -27,6 +27,7 @@ TENSORFLOW = Framework(
     announces=announces,
     tells_of_a_peer=tells_of_a_peer,
     saw_a_death=saw_a_death,
+    refuses_calls=refuses_calls,
     # A reduction on its way. Idle threads of the same pool are in none of these.
     native_call=re.compile(
         r"\b(Ring(Reducer|Gatherer|Alg)|NcclReducer|NcclManager|HierarchicalTreeBroadcaster)::"

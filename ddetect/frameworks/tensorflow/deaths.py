@@ -25,7 +25,11 @@ _OF_COLLECTIVES = re.compile(
     r"|check_collective_ops_peer_health|Collective has timed out",
     re.IGNORECASE,
 )
-_MISMATCH = re.compile(r"Collective instance \d+ expected")
+_REFUSED = re.compile(
+    r"Collective instance \d+ expected|Shape mismatch in the collective instance|another member in the group expected"
+    r"|Collective ops? with conflicting|inconsistent (group|instance|shape)",
+    re.IGNORECASE,
+)
 _SAW_A_DEATH = re.compile(
     r"stopped sending heartbeats|heartbeat timeout|reset by peer|socket closed|broken pipe|end of tcp stream"
     r"|connection refused",
@@ -36,9 +40,14 @@ _SAW_A_DEATH = re.compile(
 @lru_cache(maxsize=4096)
 def tells_of_a_peer(exception: str, file: str = "") -> bool:
     """Whether TensorFlow says that a peer went or did not come."""
-    if _MISMATCH.search(exception):
+    if refuses_calls(exception):
         return False
     return _OF_A_PEER.search(exception) is not None and _OF_COLLECTIVES.search(exception) is not None
+
+
+def refuses_calls(exception: str) -> bool:
+    """Whether it says that tasks called collectives that do not fit together."""
+    return _REFUSED.search(exception) is not None
 
 
 def saw_a_death(exception: str) -> bool:

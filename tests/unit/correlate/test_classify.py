@@ -160,3 +160,9 @@ def test_missing_signature_file_is_a_usage_error():
 def test_native_lock_symbols_tell_a_lock():
     """The builder's lock carries native symbols; they decide."""
     assert classify_thread(DOINGS["lock"].look.threads[0], TORCH).lock is True
+
+
+def test_event_loop_waits_for_no_file():
+    """`do_epoll_wait` is no function of Lustre's, whose names begin with `ll_`."""
+    assert posture_of(thread(wchan="do_epoll_wait", syscall="epoll_wait"), "S") is Posture.POLL
+    assert posture_of(thread(wchan="ll_file_read", syscall="preadv"), "S") is Posture.FILE

@@ -8,7 +8,7 @@ import pytest
 
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.frameworks.tensorflow.deaths import saw_a_death, tells_of_a_peer
-from ddetect.model import Cause, Departure, Gone, Phase, Role, Status, Verdict
+from ddetect.model import Cause, Departure, Frame, Gone, Phase, Role, Status, Verdict
 from ddetect.report.json_ import verdict_json
 from tests.unit.frameworks.tf_scenes import (
     ALL_REPLICAS,
@@ -87,9 +87,9 @@ def test_same_numbers_and_same_stacks_are_undecided():
     verdict = said(Job([in_step(), in_step(), in_step()]))
 
     assert (verdict.status, verdict.cause, verdict.culprits) == (Status.UNDECIDED, None, ())
-    assert verdict.open is not None
-    assert verdict.open.members == (0, 1, 2)
-    assert verdict.open.causes == (Cause.DATA_LOADING, Cause.ALL_ENTERED_NONE_LEFT)
+    assert verdict.left_open is not None
+    assert verdict.left_open.members == (0, 1, 2)
+    assert verdict.left_open.causes == (Cause.DATA_LOADING, Cause.ALL_ENTERED_NONE_LEFT)
     assert verdict.summary == (
         "ranks 0-2 are all inside a step at train.py:118 <module> that does not end: one of them waits for its data, "
         "or all wait below Python, and nothing tells them apart"
@@ -200,8 +200,8 @@ def test_stacks_alone_are_undecided_where_all_are_in_the_step():
     verdict = said(Job([Member((STEP,))] * 3, numbers=False, pages=False))
 
     assert (verdict.status, verdict.culprits) == (Status.UNDECIDED, ())
-    assert verdict.open is not None
-    assert verdict.open.members == (0, 1, 2)
+    assert verdict.left_open is not None
+    assert verdict.left_open.members == (0, 1, 2)
 
 
 # ---------------------------------------------------------------- replicas
@@ -310,6 +310,22 @@ def test_heartbeats_of_a_peer_are_a_consequence():
 def test_own_fault_is_no_consequence(error):
     """A mismatch, a bad record, a bucket that hangs up, memory: the task's own."""
     assert not tells_of_a_peer(error)
+
+
+def test_workers_that_called_different_collectives_are_told_apart_by_their_lines():
+    """TensorFlow ends all of them with one error; the line that one of them was at says who."""
+    lines = [Frame("train", "/job/train.py", 140), Frame("share_metrics", "/job/train.py", 12)]
+    dead = tuple(
+        Gone(rank, Role.RANK, -1, 4000 + rank, Departure.RAISED, 5.0 - rank / 10, MISMATCH, lines[rank == 1])
+        for rank in range(3)
+    )
+    verdict = said(Job([Member()] * 3, gone=dead, numbers=False))
+
+    assert named(verdict) == (Cause.COLLECTIVE_MISMATCH, (1,))
+    assert verdict.summary == (
+        "ranks called collectives that do not fit: rank 1 was in train.py:12 share_metrics; ranks 0,2 were in "
+        f"train.py:140 train; they died of {MISMATCH}"
+    )
 
 
 def test_first_death_is_named_beside_the_abort_of_the_others():

@@ -11,6 +11,7 @@ from ddetect.model import Names, Process, Where, Words
 from ddetect.model.claims import (
     Addition,
     AlsoDied,
+    CallsRefused,
     CallUnknown,
     Circle,
     Claim,
@@ -152,6 +153,13 @@ SAID = [
     (
         RaisedFirst((1,), RAISED.said, LINE, victims=(0, 2)),
         "rank 1 raised ValueError: bad shard in dataset.py:88 read_shard; ranks 0,2 died of it",
+    ),
+    (
+        CallsRefused(
+            (Side((1,), CallMade("x"), LINE), Side((0, 2), CallMade("x"), LINE)), (1,), "Refused:\n no\n"
+        ),
+        "ranks called collectives that do not fit: rank 1 was in dataset.py:88 read_shard; ranks 0,2 were in "
+        "dataset.py:88 read_shard; they died of Refused: no",
     ),
     (Vanished((1,), 77, 9), "rank 1 (pid 77) vanished without a word: killed by SIGKILL"),
     (Vanished((1, 2), 77, 9, each=True), "ranks 1-2 vanished in the same moment: each was killed by SIGKILL"),
