@@ -134,7 +134,10 @@ def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:
 
 def _message(value: Any) -> str:
     try:
-        return str(value)
+        message = str(value)
+        for shorten in state.shorten:
+            message = shorten(message)
+        return message
     except Exception:  # the job's own code
         return ""
 
