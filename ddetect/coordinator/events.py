@@ -34,6 +34,7 @@ class Ending:
 
     reason: str
     exit_code: int | None = None
+    by_us: bool = False  # for a hang that was named: what ranks do now is our doing
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         if on_hang.kind == "exec":
             self._start(act.run_command(on_hang.command, incident, folder))
         elif on_hang.kind == "stop" and incident.verdict.status.value == "hang":
-            self.handle(Ending("ddetect ended the ranks (--on-hang=stop)"))
+            self.handle(Ending("ddetect ended the ranks (--on-hang=stop)", by_us=True))
             for outbox in self._outboxes.values():
                 outbox.put_nowait(act.end_ranks(incident))
 

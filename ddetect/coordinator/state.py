@@ -139,6 +139,8 @@ class JobState:
         pulse = self.nodes.pulse(now)
         if self.watch is None:
             self.watch = self._suspect(pulse, now)
+        elif self._ends_by_us():
+            return commands  # a rank that raises what we sent it has moved, and is no job that goes on
         elif pulse is not None and self._resumed(self.watch, pulse):
             reason = f"progress resumed after {now - self.watch.since:.1f} s"
             commands += self._close(reason, now, unix_ns, learn=True)
@@ -146,6 +148,9 @@ class JobState:
         if watch is not None and self._question is None and now >= watch.next_look_at:
             commands += self._ask(watch, now)
         return commands
+
+    def _ends_by_us(self) -> bool:
+        return self.ending is not None and self.ending.by_us
 
     def _suspect(self, pulse: Pulse | None, now: float) -> Inquiry | None:
         """Is there reason to look closer? What is within limits is learned instead."""
@@ -352,6 +357,8 @@ class JobState:
         commands: list[Command] = []
         asked = self.ending is not None  # a signal was passed on before: what died since died as it should
         self.ending, self._ending_at = event, now
+        if event.by_us:
+            self._question = None  # what is seen from now on says nothing about the hang
         watch = self.watch
         unjudged = len(self._deaths()) > self._deaths_judged
         if watch is not None and watch.kind == "death" and watch.incident is not None:

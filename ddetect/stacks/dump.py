@@ -63,7 +63,7 @@ def read_stacks(
     try:
         if everything is not None:
             reader, identity = everything
-            return Dump(with_native(dump.seen, reader.read(pid, identity)), "py-spy, pystack --native-all")
+            return Dump(with_native(dump.seen, reader.read(pid, identity)), "py-spy, libdw")
         seen = read_pyspy(pid, blocking=True, native=True, calls=calls, timeout_s=_NATIVE_S)
         return Dump(seen, "py-spy --native")
     except DumpFailed:

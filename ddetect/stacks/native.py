@@ -6,6 +6,7 @@ Never here: which process is worth it (the judge asks), whether its framework su
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,11 +16,33 @@ from ddetect.model import Thread
 from ddetect.stacks.budget import PauseBudget
 from ddetect.stacks.failure import DumpFailed, FailureKind
 from ddetect.stacks.parse import SeenThread
+from ddetect.stacks.program import run_pausing
 from ddetect.stacks.pystack import Paused, read_pystack_native
-from ddetect.stacks.symbols import NativeThread
+from ddetect.stacks.symbols import NativeThread, parse_native
 
-WITHIN_S = 4.0
+WITHIN_S = 5.0
 """The wall time of a dump, its start included: a look waits for six seconds at most."""
+
+
+def read_threads(pid: int, *, pause_s: float, timeout_s: float) -> tuple[tuple[NativeThread, ...], float]:
+    """The threads that tell something, and how long the process stood still. Raises Paused.
+
+    Our own program pauses it for milliseconds; pystack, which names the symbols while it stands still, for a second or
+    two, and knows more systems.
+    """
+    command = [sys.executable, "-m", "ddetect.stacks.unwind", str(pid)]
+    deadline = time.monotonic() + timeout_s
+    ran = run_pausing("unwind", pid, command, pause_s=pause_s, timeout_s=timeout_s)
+    if ran.failed is None:
+        try:
+            return parse_native(ran.printed), ran.paused_s
+        except ValueError as error:
+            ran = replace(ran, failed=DumpFailed(FailureKind.BROKEN, f"{error} for pid {pid}"))
+    assert ran.failed is not None
+    if ran.failed.kind is not FailureKind.BROKEN:
+        raise Paused(ran.failed, ran.paused_s)
+    left_s = max(0.0, deadline - time.monotonic())
+    return read_pystack_native(pid, pause_s=pause_s - ran.paused_s, timeout_s=left_s)
 
 
 class NativeReader:
@@ -28,7 +51,7 @@ class NativeReader:
     def __init__(
         self,
         budget: PauseBudget | None = None,
-        read: Callable[..., tuple[tuple[NativeThread, ...], float]] = read_pystack_native,
+        read: Callable[..., tuple[tuple[NativeThread, ...], float]] = read_threads,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget = budget if budget is not None else PauseBudget()

@@ -22,6 +22,7 @@ from ddetect.stacks.failure import DumpFailed, FailureKind, explain
 
 _LOOK_EVERY_S = 0.02
 _MOST_PRINTED = 16 << 20
+_URGENT = -10
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ def run_pausing(dumper: str, pid: int, command: list[str], *, pause_s: float, ti
         except OSError as error:
             reason = f"{dumper} could not be started: {error.strerror or error}"
             return Ran(failed=DumpFailed(FailureKind.BROKEN, reason))
+        _hurry(process.pid)
         began = last = time.monotonic()
         paused_s, reason = 0.0, ""
         try:
@@ -100,6 +102,14 @@ def run_pausing(dumper: str, pid: int, command: list[str], *, pause_s: float, ti
         printed, complaint = _text(out), _text(err)
     failed = explain(dumper, pid, complaint or printed) if process.returncode else None
     return Ran(printed, paused_s, failed)
+
+
+def _hurry(pid: int) -> None:
+    """Let it pass by whatever else is busy, where we may: its target stands still for as long as it takes."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, pid, _URGENT)
+    except OSError:
+        pass  # only root may
 
 
 def _is_traced(pid: int) -> bool:

@@ -1,8 +1,9 @@
 """What the C++ threads of a process do, in few and short words.
 
-Enters: what `pystack remote --native-all` printed. Leaves: a `NativeThread` per thread that does or waits for something
-of its own, innermost symbol first. A pool's idle threads, the primitives everything waits in, the interpreter's own
-frames and template arguments say nothing and differ from run to run: they are dropped, and equal threads are one.
+Enters: what unwind.py or `pystack remote --native-all` printed. Leaves: a `NativeThread` per thread that does or waits
+for something of its own, innermost symbol first. A pool's idle threads, the primitives everything waits in, the
+interpreter's own frames and template arguments say nothing and differ from run to run: they are dropped, and equal
+threads are one.
 Never here: processes, what a symbol means for a verdict (the framework knows).
 """
 
@@ -43,7 +44,7 @@ class NativeThread:
 
 
 def parse_native(text: str) -> tuple[NativeThread, ...]:
-    """Read `pystack remote --native-all`: every thread that tells something. Raises ValueError when there is none."""
+    """Read what was printed: every thread that tells something. Raises ValueError when there is no thread at all."""
     found: list[tuple[int, str, list[tuple[str, str]]]] = []
     for line in text.splitlines():
         head = _HEAD.match(line)
@@ -54,7 +55,7 @@ def parse_native(text: str) -> tuple[NativeThread, ...]:
         if frame and found:
             found[-1][2].append((frame[1], frame[2]))
     if not found:
-        raise ValueError("pystack printed no thread")
+        raise ValueError("no thread was printed")
     return telling(_thread(tid, name, frames[::-1]) for tid, name, frames in found)
 
 

@@ -18,6 +18,14 @@ ROOT = Path(__file__).resolve().parents[2]
 JOB = """
 import json, os, threading, time
 import tensorflow as tf
+def tick():
+    last = time.monotonic()
+    while True:
+        time.sleep(0.002)
+        now = time.monotonic()
+        if now - last > 0.1:  # less is the scheduler's
+            print("paused", now, now - last, flush=True)
+        last = now
 index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 @tf.function
@@ -26,6 +34,7 @@ def step():
 for number in range(1 << 30):
     if number == 5:
         print("stuck", flush=True)
+        threading.Thread(target=tick, daemon=True).start()
         if index == 2:
             time.sleep(3600)
     step()
@@ -61,6 +70,14 @@ def hung_workers(count: int = 3, code: str = JOB) -> Iterator[list[subprocess.Po
             assert worker.stdout is not None
             assert worker.stdout.readline() == "stuck\n", "a worker ended before it was stuck"
         yield workers
+
+
+def pauses_of(worker: subprocess.Popen[str]) -> list[tuple[float, float]]:
+    """End it; when it had not run for a tenth of a second or more, and for how long."""
+    worker.kill()
+    assert worker.stdout is not None
+    told = [line.split() for line in worker.stdout.read().splitlines() if line.startswith("paused ")]
+    return [(float(line[1]), float(line[2])) for line in told if len(line) == 3]
 
 
 def _end(worker: subprocess.Popen[str]) -> None:

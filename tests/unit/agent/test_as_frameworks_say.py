@@ -104,7 +104,7 @@ def test_long_verdict_is_cut_to_the_mailbox(run_dir: str) -> None:
         assert len(waiting.stdout.read()) == 512 - 16 + 1
 
 
-@pytest.mark.parametrize(("world", "dumper"), [(1, "py-spy, pystack --native-all"), (2, "py-spy")])
+@pytest.mark.parametrize(("world", "dumper"), [(1, "py-spy, libdw"), (2, "py-spy")])
 def test_framework_says_how_native_stacks_are_read(run_dir: str, world: int, dumper: str) -> None:
     """A rank whose peers would take it for dead is never paused for C symbols, whoever asks for them."""
     with watching(run_dir) as node, singing(run_dir, 0, world=world) as child:

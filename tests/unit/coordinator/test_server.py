@@ -23,10 +23,10 @@ from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.server import Coordinator, Options, check_listen
 from ddetect.coordinator.state import JobState
 from ddetect.errors import HostError, NetworkError, UsageError
-from ddetect.messages import Hello, NodeBeat, NodeRoster
+from ddetect.messages import EndRanks, Hello, NodeBeat, NodeRoster
 from ddetect.model import Beats, Incident, Roster, Settings, Snapshot
 from ddetect.wire.channel import metadata, open_channel
-from ddetect.wire.codec import encode_from_agent
+from ddetect.wire.codec import decode_to_agent, encode_from_agent
 from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc
 from tests.unit.coordinator.test_state import STOPPED
 from tests.unit.report.incidents import loader_hang
@@ -40,9 +40,9 @@ def run_dir() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def serving(run_dir: Path, listen: str = "", token: str | None = None):
+async def serving(run_dir: Path, listen: str = "", token: str | None = None, on_hang: OnHang | None = None):
     job = JobState("night-run", Settings(), judge=lambda snapshot: STOPPED)
-    options = Options(run_dir, listen or f"unix:{run_dir}/c.sock", token, OnHang())
+    options = Options(run_dir, listen or f"unix:{run_dir}/c.sock", token, on_hang or OnHang())
     coordinator = Coordinator(job, Incidents(run_dir / "out"), options)
     (run_dir / "members.lock").touch()
     held = open(run_dir / "members.lock")  # noqa: SIM115 - held while the job lives
@@ -142,6 +142,34 @@ def test_alarm_reaches_the_launcher_though_the_disk_is_full(run_dir):
             coordinator.incidents.write = full  # type: ignore[method-assign, assignment]
             await coordinator._record(Record(loader_hang(), Snapshot(), alarm=True))
         assert "rank 2" in (run_dir / "alarm-001.txt").read_text()
+
+    asyncio.run(asyncio.wait_for(scene(), 120))
+
+
+def test_agents_are_told_to_end_the_ranks_once_the_evidence_is_on_disk(run_dir):
+    """--on-hang=stop: first the folder, then the order, with our sentence for those that wait."""
+
+    async def scene() -> None:
+        async with (
+            serving(run_dir, on_hang=OnHang("stop")) as (coordinator, target),
+            open_channel(target) as channel,
+        ):
+            call = agent_pb2_grpc.CoordinatorStub(channel).Watch()
+            for word in words():
+                await call.write(word)
+            while coordinator.job.nodes.world_size() != 2:
+                await asyncio.sleep(0.01)
+            incident = loader_hang()
+            coordinator._carry_out(Record(incident, Snapshot(), alarm=True))
+            while not isinstance(order := decode_to_agent(await call.read()), EndRanks):
+                pass
+            assert list((run_dir / "out").glob("*/verdict.json"))
+            assert (order.sentence, order.waiting) == (
+                f"ddetect: {incident.verdict.summary}",
+                tuple(sorted({rank for one in incident.verdict.waiting for rank in one.ranks})),
+            )
+            assert coordinator.job.ending is not None  # what dies from now on dies as it should
+            call.cancel()
 
     asyncio.run(asyncio.wait_for(scene(), 120))
 

@@ -429,6 +429,20 @@ def test_ranks_ended_on_a_hang_are_no_second_incident():
     assert story.stages() == [Stage.CONFIRMED, Stage.CLOSED, Stage.CONFIRMED]
 
 
+def test_rank_that_raises_what_we_sent_is_no_progress():
+    """--on-hang=stop: a step ends with our sentence, counters move once more, and the verdict on the hang stays."""
+    story = Story(STOPPED).run(10, stepping=True).run(6)
+    story.event(Ending("ddetect ended the ranks", by_us=True))
+    story.run(2, stepping=True)
+    story.send(died())
+    story.run(3)
+    story.event(Ending("the job ended with exit code 137", 137))
+
+    assert story.stages() == [Stage.CONFIRMED, Stage.CLOSED]
+    closed = story.records[-1].incident
+    assert (closed.verdict, closed.closed.recovered) == (story.records[0].incident.verdict, False)
+
+
 def test_look_that_finds_the_job_moving_records_nothing():
     """A suspicion that its own looks refute is forgotten."""
     story = Story(WELL).run(10, stepping=True).run(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -11,12 +12,13 @@ import pytest
 from ddetect.host.proc import read_tasks
 from ddetect.model import Frame, Thread
 from ddetect.stacks import dump as module
+from ddetect.stacks import native
 from ddetect.stacks.budget import PauseBudget
 from ddetect.stacks.dump import read_stacks
 from ddetect.stacks.failure import DumpFailed, FailureKind
-from ddetect.stacks.native import NativeReader, with_native
+from ddetect.stacks.native import NativeReader, read_threads, with_native
 from ddetect.stacks.parse import SeenThread
-from ddetect.stacks.program import run_pausing
+from ddetect.stacks.program import Ran, run_pausing
 from ddetect.stacks.pystack import Paused
 from ddetect.stacks.symbols import NativeThread
 from tests.unit.stacks.targets import fall_asleep, running
@@ -148,7 +150,7 @@ def test_all_threads_of_a_real_process_are_read():
         dump = read_stacks(child.pid, states=states, native=True, everything=(NativeReader(), child.pid))
 
     main = dump.seen[0].thread
-    assert (dump.dumper, main.stack[0].function) == ("py-spy, pystack --native-all", "nap")
+    assert (dump.dumper, main.stack[0].function) == ("py-spy, libdw", "nap")
     assert any("sleep" in symbol for symbol in main.native)
 
 
@@ -203,3 +205,55 @@ def test_gentle_dump_pauses_shortly_or_not_at_all(monkeypatch: pytest.MonkeyPatc
         ("pystack", False),
     ]
     assert tried[0][2] <= 0.5
+
+
+TICKING = """
+import signal, sys, threading, time
+got = []
+signal.signal(signal.SIGUSR1, lambda *_: got.append(1))
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+longest, last = 0.0, time.monotonic()
+while not got:
+    time.sleep(0.001)
+    now = time.monotonic()
+    longest, last = max(longest, now - last), now
+print(longest, flush=True)
+"""
+
+
+def test_process_runs_on_while_its_symbols_are_looked_up():
+    """It stands still for milliseconds; read again and again, it lives, and gets its signals."""
+    with running(TICKING) as child:
+        threads = [read_threads(child.pid, pause_s=2.0, timeout_s=60.0)[0] for _ in range(3)]
+        child.send_signal(signal.SIGUSR1)
+        assert child.stdout is not None
+        longest_s = float(child.stdout.readline())
+        assert child.wait(60) == 0
+
+    assert all(len(found) == 2 and found[0].has_python for found in threads)
+    assert longest_s < 1.0  # a busy machine's scheduler included
+
+
+def test_pystack_is_asked_where_libdw_cannot_be_used(monkeypatch: pytest.MonkeyPatch):
+    """Slower, and longer paused: within what is left of the budget."""
+    asked: list[float] = []
+
+    def second(pid: int, *, pause_s: float, timeout_s: float) -> tuple[tuple[NativeThread, ...], float]:
+        asked.append(pause_s)
+        return NATIVE, 0.5
+
+    broken = Ran(paused_s=0.5, failed=DumpFailed(FailureKind.BROKEN, "no libdw"))
+    monkeypatch.setattr(native, "run_pausing", lambda *_, **__: broken)
+    monkeypatch.setattr(native, "read_pystack_native", second)
+
+    assert (read_threads(7, pause_s=2.0, timeout_s=4.0), asked) == ((NATIVE, 0.5), [1.5])
+
+
+def test_process_that_may_not_be_traced_is_not_tried_twice(monkeypatch: pytest.MonkeyPatch):
+    """What the kernel denies it denies to pystack, too."""
+    denied = Ran(failed=DumpFailed(FailureKind.DENIED, "ptrace"))
+    monkeypatch.setattr(native, "run_pausing", lambda *_, **__: denied)
+
+    with pytest.raises(DumpFailed, match="ptrace"):
+        read_threads(7, pause_s=2.0, timeout_s=4.0)
