@@ -276,7 +276,7 @@ def test_replicas_of_a_traced_step_are_lanes_while_it_is_traced(job: Job) -> Non
     process = start(job, MIRRORED + TRACED)
     assert heard(process) == "replica 1 in the trace"
     seen = job.page_of(process.pid)
-    assert [(row.lane, row.phase) for row in seen.lanes()][:2] == [(0, page.COLLECTIVE), (1, page.OTHER)]
+    assert [(row.lane, row.phase) for row in seen.lanes()][:2] == [(0, page.COLLECTIVE), (1, page.TRACING)]
     assert seen.tracing() == "step"
     go_on(process)
 
