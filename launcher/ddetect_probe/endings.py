@@ -24,7 +24,6 @@ Frame = Tuple[str, str, int]  # function, file, line
 _MESSAGE_BYTES = 400
 _TEXT_BYTES = 2000  # the page has 2048 for it
 _FRAMES = 8
-_TRACEBACK = "(most recent call last):"
 _PYTHONS = "<python>"  # where the standard library and the probe are at home
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -135,25 +134,12 @@ def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:
 
 def _message(value: Any) -> str:
     try:
-        return _without_traceback(str(value))
+        message = str(value)
+        for shorten in state.shorten:
+            message = shorten(message)
+        return message
     except Exception:  # the job's own code
         return ""
-
-
-def _without_traceback(text: str) -> str:
-    """A message that carries a traceback (a graph's, a loader worker's) says what happened behind it: keep that."""
-    if _TRACEBACK not in text:
-        return text
-    kept: List[str] = []
-    in_frame = False
-    for line in text.splitlines():
-        plain = line.strip()
-        if plain.startswith('File "') or plain.endswith(_TRACEBACK):
-            in_frame = True
-        elif plain and not (in_frame and line.startswith("    ")):
-            in_frame = False
-            kept.append(line)
-    return "\n".join(kept)
 
 
 def candidates(trace: Optional[TracebackType]) -> List[Frame]:

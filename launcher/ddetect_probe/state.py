@@ -36,6 +36,9 @@ free_rows: List[int] = []
 on_page: List[Callable[[], None]] = []  # run for each page that this process gets
 in_child: List[Callable[[], None]] = []  # run in a forked child, after it has its own page
 on_rank: List[Callable[[], None]] = []  # run when this process turns out to be a rank
+shorten: List[
+    Callable[[str], str]
+] = []  # take out of an error's message what a framework puts before the reason
 _broken: List[str] = []
 _frameworks: List[str] = []
 

@@ -12,6 +12,7 @@ from ddetect_probe.hooks.tensorflow import (
     data_hooks,
     inner_hooks,
     mail,
+    messages,
     optimizer_hooks,
     sequences,
     step_hooks,
@@ -367,3 +368,27 @@ def test_process_that_another_framework_trains_in_is_not_decided_by_data(
 
     assert (seen.header()[page.S_ROLE], seen.frameworks()[0]) == (page.ROLE_RANK, "tensorflow")
     assert seen.strategy() == {"kind": "", "replicas": 1, "workers": 1, "task": "", "index": 0}
+
+
+GRAPH = "Graph execution error:\n\nDetected at node Reduce_1 defined at (most recent call last):\n"
+PLACES = '  File "/job/train.py", line 7, in <module>\n\n  File "/job/model.py", line 9, in fit\n\n' * 20
+REASON = "Collective ops is aborted by: ddetect: worker 1 stands\nbefore the step\n\t [[{{node Reduce_1}}]]"
+
+
+@pytest.mark.parametrize(
+    ("message", "shorter"),
+    [
+        (GRAPH + PLACES + REASON, REASON),
+        (GRAPH + "<stack traces unavailable>\n" + GRAPH.partition("\n\n")[2] + PLACES + REASON, REASON),
+        (
+            "{{function_node __wrapped__Next_device_/job:a/task:0/device:CPU:0}} corrupt record",
+            "corrupt record",
+        ),
+        ("Connection closed by peer", "Connection closed by peer"),
+        ("Graph execution error:\n\n", "Graph execution error:\n\n"),
+        ("", ""),
+    ],
+)
+def test_message_begins_with_its_reason(message: str, shorter: str) -> None:
+    """Where a node was made can be pages of text; the page of a rank has room for 400 bytes."""
+    assert messages.reason(message) == shorter

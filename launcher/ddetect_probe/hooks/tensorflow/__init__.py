@@ -15,6 +15,7 @@ from ddetect_probe.hooks.tensorflow import (
     data_hooks,
     inner_hooks,
     mail,
+    messages,
     optimizer_hooks,
     replica_hooks,
     sequences,
@@ -55,6 +56,7 @@ def install() -> None:
         state.in_child.append(forget.forget)
     beat.each_tick.extend((replica_hooks.fade, optimizer_hooks.watch))
     beat.on_mail.append(mail.receive)
+    state.shorten.append(messages.reason)
 
 
 def guarded(module: str, part: Callable[[], None]) -> Callable[[], None]:

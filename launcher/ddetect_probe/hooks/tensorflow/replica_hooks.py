@@ -1,10 +1,10 @@
 """Replicas of MirroredStrategy: each has a Python thread in eager mode and while a graph is built.
 
 Enters: `_call_for_each_replica` (the thread that starts them and waits), their threads, `merge_call`. Leaves: a lane
-for each replica: OTHER in the user's function, COLLECTIVE while it waits for its turn or for the others. They run one
-after another, from one `merge_call` to the next. Lane 0 is replica 0's thread meanwhile, and the main thread's
-otherwise; the other lanes go when the training goes on without replica threads, in a graph, where replicas cannot be
-told apart. Never here: what they compute.
+for each replica: OTHER in the user's function, TRACING where that builds a graph, COLLECTIVE while it waits for its
+turn or for the others. They run one after another, from one `merge_call` to the next. Lane 0 is replica 0's thread
+meanwhile, and the main thread's otherwise; the other lanes go when the training goes on without replica threads, in a
+graph, where replicas cannot be told apart. Never here: what they compute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ddetect_probe import lane, lanes, page, state
 from ddetect_probe.hooks.tensorflow import step_hooks
 from ddetect_probe.hooks.tensorflow.modules import loaded
-from ddetect_probe.page import COLLECTIVE, OTHER
+from ddetect_probe.page import COLLECTIVE, OTHER, TRACING
 from ddetect_probe.splice import splice
 from ddetect_probe.state import mirror
 
@@ -42,7 +42,7 @@ def install() -> None:
     for function, enter, leave, params, result in (
         (run._call_for_each_replica, enter_of(context.executing_eagerly), leave_all, (), all_done),
         (thread.run, enter_run, leave_run, ("self",), None),
-        (thread.restore_thread_local_summary_state, enter_turn, _nothing, (), None),
+        (thread.restore_thread_local_summary_state, enter_turn, _nothing, ("self",), None),
         (run._MirroredReplicaContext._merge_call, enter_merge, leave_merge, (), None),
     ):
         if not splice(function, enter, leave, params, result=result):
@@ -97,9 +97,9 @@ def enter_run(thread: Any) -> None:
         lanes.take(replica, COLLECTIVE)
 
 
-def enter_turn() -> None:
-    """Its first turn: from here on it runs the user's function."""
-    lane.say(OTHER)
+def enter_turn(thread: Any) -> None:
+    """Its first turn: from here on it runs the user's function, or builds a graph of it."""
+    lane.say(OTHER if thread.in_eager else TRACING)
 
 
 def leave_run(token: None) -> None:
