@@ -170,9 +170,20 @@ def _demangled(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
+def sees_the_same_files(pid: int) -> bool:
+    """Whether a path means the same file to it and to us; else we would name its functions after our libraries."""
+    try:
+        return os.path.samefile(f"/proc/{pid}/ns/mnt", "/proc/self/ns/mnt")
+    except OSError:
+        return False
+
+
 def main() -> int:
     """Print the threads of one process."""
     pid = int(sys.argv[1])
+    if not sees_the_same_files(pid):
+        print("its libraries are not ours: it runs in another container", file=sys.stderr)
+        return 1
     unwinder = Unwinder(pid)
     for tid, addresses in sorted(unwinder.read().items()):
         try:
