@@ -5,25 +5,50 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 HANGBENCH_STAMP := $(VENV)/.installed-hangbench
 
-.PHONY: demo test test-fast scenarios lint bench hangbench proto clean
+# TensorFlow lives in an environment of its own: so do many jobs, and its protobuf is not always one that suits ddetect.
+VENV_TF ?= .venv-tf
+VENV_OLD_TF ?= .venv-tf-old
+TF_STAMP := $(VENV_TF)/.installed
+OLD_TF_STAMP := $(VENV_OLD_TF)/.installed
+export DDETECT_TF_PYTHON ?= $(abspath $(VENV_TF))/bin/python
+
+.PHONY: demo test test-fast scenarios frameworks lint bench hangbench proto clean .venv-tf
 
 $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
 	touch $@
 
+$(TF_STAMP):
+	test -x $(VENV_TF)/bin/python || $(PYTHON) -m venv $(VENV_TF)
+	$(VENV_TF)/bin/pip install --quiet --disable-pip-version-check tensorflow-cpu==2.21.0 tf_keras==2.21.0
+	touch $@
+
+$(OLD_TF_STAMP):
+	test -x $(VENV_OLD_TF)/bin/python || $(PYTHON) -m venv $(VENV_OLD_TF)
+	$(VENV_OLD_TF)/bin/pip install --quiet --disable-pip-version-check tensorflow-cpu==2.16.2 tf_keras==2.16.0
+	touch $@
+
+.venv-tf: $(TF_STAMP) ## TensorFlow for its scenarios: 1.6 GB
+
 demo: $(STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
 	$(BIN)/ddetect demo
 
-test: $(STAMP) lint test-fast ## everything, live jobs included (one at a time: they share the cores)
-	$(BIN)/python -m pytest tests -m live
+test: $(STAMP) $(TF_STAMP) lint test-fast ## everything, live jobs included (one at a time: they share the cores)
+	$(BIN)/python -m pytest tests -m live --ignore tests/live/test_tensorflow.py
+	$(BIN)/python -m pytest tests/live/test_tensorflow.py --numprocesses 2 # two at a time: they mostly wait
 
 test-fast: $(STAMP) ## no live jobs
 	$(BIN)/python -m pytest tests -m "not live" --numprocesses 2
 
-scenarios: $(STAMP) ## every live scenario, not only one per cause (about an hour)
+scenarios: $(STAMP) $(TF_STAMP) ## every live scenario, not only one per cause (about an hour)
 	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_scenarios.py tests/live/test_healthy.py \
 		tests/live/test_threads.py
+	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_tensorflow.py --numprocesses 2
+
+frameworks: $(STAMP) $(OLD_TF_STAMP) ## an older TensorFlow with a protobuf of its own, watched by ddetect from another environment
+	DDETECT_TF_PYTHON=$(abspath $(VENV_OLD_TF))/bin/python DDETECT_OLD_TENSORFLOW=1 \
+		$(BIN)/python -m pytest tests/live/test_tensorflow_old.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -47,4 +72,4 @@ proto: $(STAMP) ## regenerate ddetect/wire/v1 from proto/
 	rm ddetect/wire/v1/snapshot_pb2_grpc.py ddetect/wire/v1/schema1_pb2_grpc.py # they hold no service
 
 clean:
-	rm -rf $(VENV) build *.egg-info ddetect-out
+	rm -rf $(VENV) $(VENV_TF) $(VENV_OLD_TF) build *.egg-info ddetect-out

@@ -86,10 +86,6 @@ class Node:
         self._sampler.close()
         self._background.shutdown(wait=False, cancel_futures=True)
 
-    def assume(self, framework: str) -> None:
-        """What processes without a page train with, where that is learned late."""
-        self._sampler.framework = framework
-
     def tick(self) -> list[FromAgent]:
         """Look once, and say what is new. Never raises: a watcher that stops looking is worse than one that errs."""
         try:

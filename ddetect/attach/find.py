@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from ddetect_launcher.tf_config import Cluster, parse_tf_config
 
 from ddetect.agent.discover import Found, is_helper
-from ddetect.attach.framework import serves_a_cluster
 from ddetect.errors import HostError, UsageError
+from ddetect.host.framework import serves_a_cluster
 from ddetect.host.proc import Stat, read_cmdline, read_environ, read_pids, read_stat
 from ddetect.host.ptrace import why_not
 from ddetect.model import UNKNOWN, Role
@@ -225,7 +225,8 @@ class JobScan:
 
 
 _HINT = (
-    "Name the process: ddetect attach --pid PID (a rank, its launcher, or a training program without ranks)."
+    "Name the process: ddetect attach --pid PID (a rank, its launcher, or a training program without ranks; of a job "
+    "whose script sets TF_CONFIG itself, all tasks in their order)."
 )
 
 

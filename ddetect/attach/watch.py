@@ -25,13 +25,13 @@ from ddetect.agent.members import JobProcess
 from ddetect.agent.node import Node
 from ddetect.agent.pages import Told, ToldLane
 from ddetect.attach.find import JobScan
-from ddetect.attach.framework import Frameworks
 from ddetect.attach.still import Stillness
 from ddetect.coordinator.events import Ask, Ending, Event, Heard, Record, Tick
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.state import JobState
 from ddetect.frameworks import FRAMEWORKS
 from ddetect.frameworks.general import GENERAL
+from ddetect.host.framework import Frameworks
 from ddetect.host.proc import read_cmdline
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
 from ddetect.model import Departure, Gone, Incident, Role, Settings, Snapshot, Stage, Status
@@ -79,7 +79,6 @@ class Watched:
     def look(self, order: ToAgent) -> Evidence | None:
         """Take evidence, and note who has moved since the last."""
         name = self._frameworks.most or Snapshot.framework
-        self.node.assume(name)
         self.still.framework = FRAMEWORKS.get(name, GENERAL)
         evidence = self.node.answer(order)
         if evidence is not None:

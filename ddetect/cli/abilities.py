@@ -269,7 +269,7 @@ def tensorflow_ability(version: str, dumpers: Collection[str]) -> Ability:
     if "py-spy" not in dumpers:
         return Ability("tensorflow", WARN, f"{here}; py-spy cannot look into a job", _TRACE_REMEDY)
     if "pystack" not in dumpers:
-        remedy = "Without pystack MirroredStrategy's C++ threads are not seen (data or a collective): pip install pystack"
+        remedy = "Without pystack C++ threads are not seen (MirroredStrategy: data or others?): pip install pystack"
         return Ability("tensorflow", WARN, found, remedy)
     return Ability("tensorflow", OK, found)
 

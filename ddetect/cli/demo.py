@@ -18,16 +18,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
 import psutil
 
 from ddetect.cli.rundirs import read_jobs
-from ddetect.errors import DdetectError, HostError, UsageError
+from ddetect.errors import DdetectError, UsageError
 from ddetect.scenarios.catalogue import SCENARIOS, Params, Scenario, command
+from ddetect.scenarios.starting import require
 
+DEFAULTS = {"torch": "data_worker_stuck", "tensorflow": "tf_generator"}
+PARAMS = {"torch": Params(), "tensorflow": Params(rank=1, world_size=3)}
+YOUR_OWN = {
+    "torch": "ddetect launch torchrun --nproc-per-node 8 train.py",
+    "tensorflow": "ddetect launch python train.py",
+}
 PATIENCE_S = 5
 TIMEOUT_S = 120
 _POLL_S = 0.25
@@ -38,11 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `ddetect demo`."""
     parser.epilog = "example:\n  ddetect demo --scenario python_lock --keep demo-out"
     parser.add_argument(
+        "--framework",
+        choices=sorted(DEFAULTS),
+        help="what the job trains with: torch, or tensorflow from an environment of its own (DDETECT_TF_PYTHON)",
+    )
+    parser.add_argument(
         "--scenario",
         metavar="NAME",
-        default="data_worker_stuck",
-        help="what goes wrong: %(default)s, or one of "
-        + ", ".join(sorted(_hanging() - {"data_worker_stuck"})),
+        help=f"what goes wrong: {DEFAULTS['torch']} ({DEFAULTS['tensorflow']} of TensorFlow's), or one of "
+        + ", ".join(sorted(_hanging() - set(DEFAULTS.values()))),
     )
     parser.add_argument(
         "--keep", metavar="DIR", type=Path, help="where evidence and logs go (ddetect-out/demo-TIME)"
@@ -51,16 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Launch, wait for the confirmed verdict, print its report, end the job."""
-    if args.scenario not in _hanging():
-        raise UsageError(
-            f"there is no scenario {args.scenario!r}", hint=f"Choose one of: {', '.join(sorted(_hanging()))}."
-        )
-    if find_spec("torch") is None:
-        raise HostError(
-            "the demo trains with torch, which is not installed here", hint="pip install 'ddetect[torch]'"
-        )
-    scenario = SCENARIOS[args.scenario]
-    params = Params()
+    scenario = chosen(args.framework, args.scenario)
+    require(scenario)
+    params = PARAMS[scenario.framework]
     with _kept(args.keep) as folder, _ending_on_sigterm():
         verdict, report = _play(scenario, params, folder)
     sys.stdout.write(report)
@@ -69,8 +72,20 @@ def run(args: argparse.Namespace) -> int:
     for line in wrong:
         _say(f"not what was staged: {line}")
     _say(f"the job is ended; its evidence is in {folder}.")
-    _say("now your own: ddetect launch torchrun --nproc-per-node 8 train.py")
+    _say(f"now your own: {YOUR_OWN[scenario.framework]}")
     return 1 if wrong else 0
+
+
+def chosen(framework: str | None, name: str | None) -> Scenario:
+    """The scenario that is meant: by its name, or the usual one of a framework."""
+    scenario = SCENARIOS[name] if name in _hanging() else None
+    if name is None:
+        scenario = SCENARIOS[DEFAULTS[framework or "torch"]]
+    if scenario is None or framework not in (None, scenario.framework):
+        mine = sorted(one for one in _hanging() if framework in (None, SCENARIOS[one].framework))
+        of_it = f" of {framework}" if framework else ""
+        raise UsageError(f"there is no scenario {name!r}{of_it}", hint=f"Choose one of: {', '.join(mine)}.")
+    return scenario
 
 
 def differences(verdict: dict[str, Any], scenario: Scenario, params: Params) -> list[str]:

@@ -79,7 +79,13 @@ def concluded(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
     advice = [
         line
         for finding in equals
-        for line in advise(finding.cause, finding.culprits, stuck_in(_held(finding)), scene.names)
+        for line in advise(
+            finding.cause,
+            finding.culprits,
+            stuck_in(_held(finding)),
+            scene.names,
+            untold_step=finding.open is not None,
+        )
     ]
     return Verdict(
         first.status,

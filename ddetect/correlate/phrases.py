@@ -70,7 +70,13 @@ def wait_lines(wait: Wait, names: Names) -> list[str]:
                 f"{op}: {presumed} may have begun the same step; the stack says what it does instead"
             )
         else:
-            lines.append(f"{op}: the recorder of {presumed} was not read; the stack says elsewhere")
+            recorder = names.words.recorder
+            unread = (
+                f"the {recorder} of {presumed} was not read; the stack"
+                if recorder
+                else f"the stack of {presumed}"
+            )
+            lines.append(f"{op}: {unread} says elsewhere")
     if wait.blind:
         lines.append(f"{op}: nothing is known about {name_members(wait.blind, names)}")
     return lines

@@ -25,6 +25,9 @@ class Words:
     even_steps: str = ""  # what gives every member the same number of steps
     exchange: str = ""  # a call that sends and receives at once
     below: str = ""  # whose settings may be at fault below Python
+    starved: str = ""  # why no batch may come, where no loader worker was seen
+    see_through: str = ""  # how to see what a compiled step waits for, and what that costs
+    recorder: str = ""  # what numbers the operations of its members; empty: their stacks tell as much
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,12 @@ def advise(
     culprits: tuple[Culprit, ...],
     held: tuple[StuckIn, ...] = (),
     names: Names = PLAIN,
+    *,
+    untold_step: bool = False,
 ) -> tuple[str, ...]:
-    """What the reader can do now, most useful first."""
+    """What the reader can do now, most useful first. `untold_step`: nobody knows what a compiled step waits for."""
+    if cause is None and untold_step and names.words.see_through:
+        return (names.words.see_through,)
     if cause is None:
         return ("Run `ddetect doctor` on the node to see what could not be read, and why.",)
     first = culprits[0].deed if culprits else None
@@ -62,7 +66,7 @@ def _of_values(cause: Cause, deed: Deed | None, held: Sequence[StuckIn], names: 
         case Cause.DATA_LOADING if deed is not None and deed.act is Act.WAITS_FOR_IDLE_LOADER:
             return ["Find the batch that was lost: all loader workers wait for work (see the evidence)."]
         case Cause.DATA_LOADING if deed is not None and deed.act is Act.WAITS_FOR_BATCH:
-            return ["See why no batch comes: no loader worker of it was seen."]
+            return [f"See why no batch comes{f': {names.words.starved}' if names.words.starved else ''}."]
         case Cause.RENDEZVOUS:
             return _rendezvous(deed, names)
         case _:

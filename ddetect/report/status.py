@@ -77,6 +77,7 @@ class Row:
     """Ranks that are alike: one line of the table. Ages are those of the rank that waits longest."""
 
     ranks: tuple[int, ...]
+    lanes: tuple[int, ...]
     steps: tuple[int, int]  # lowest and highest
     phase: Phase
     state: str
@@ -109,7 +110,7 @@ def _fold(roster: Roster, beats: Beats, keys: tuple[Ints, ...]) -> tuple[Row, ..
     order = np.argsort(which, kind="stable")
     classes = np.split(order, np.flatnonzero(np.diff(which[order])) + 1)
     rows = (_row(roster, beats, members) for members in classes)
-    return tuple(sorted(rows, key=lambda row: row.ranks))
+    return tuple(sorted(rows, key=lambda row: (row.ranks, row.lanes)))
 
 
 def _row(roster: Roster, beats: Beats, members: Ints) -> Row:
@@ -117,6 +118,7 @@ def _row(roster: Roster, beats: Beats, members: Ints) -> Row:
     nodes = sorted({int(node) for node in roster.node[members]})
     return Row(
         ranks=tuple(sorted({int(rank) for rank in roster.rank[members]})),
+        lanes=tuple(sorted({int(lane) for lane in roster.lane[members]})),
         steps=(int(beats.step[members].min()), int(beats.step[members].max())),
         phase=_phase(int(beats.phase[first])),
         state=chr(int(beats.state[first])) if beats.state[first] > 0 else "X",
@@ -141,6 +143,9 @@ def format_status_table(rows: Sequence[Row]) -> str:
         return ""
     table: list[tuple[str, ...]] = [("RANKS", "STEP", "LAST STEP", "PHASE", "FOR", "PROCESS", "WHERE")]
     table += [_cells(row) for row in rows]
+    if any(lane > 0 for row in rows for lane in row.lanes):  # members that share a process
+        lanes = ["LANES", *(format_ranks(row.lanes) for row in rows)]
+        table = [(line[0], lane, *line[1:]) for line, lane in zip(table, lanes, strict=True)]
     return format_table(table)
 
 

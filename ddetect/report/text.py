@@ -64,7 +64,8 @@ def _standing(incident: Incident) -> str:
     still = _standstill(incident)
     job = f"job {clean(incident.job)}" if incident.job else "job without a name"
     names = verdict.names
-    ranks = f", {incident.world_size} {names.words.member}s" if incident.world_size > 0 else ""
+    ending = "" if incident.world_size == 1 else "s"
+    ranks = f", {incident.world_size} {names.words.member}{ending}" if incident.world_size > 0 else ""
     if names.lanes > 1 and incident.members > 0:
         ranks = f", {incident.members} {names.words.lane}s" + (
             "" if incident.world_size == 1 else f" in{ranks[1:]}"

@@ -1,7 +1,7 @@
 """The scenarios and the truth about each: what happened, to whom, and where.
 
-Enters: nothing but the programs' own text, searched for `# <- stuck here`. Leaves: `SCENARIOS`, and the command that
-runs one. Never here: torch, or a guess: tests/live compares each truth with a live run (torch 2.13, gloo).
+Enters: nothing. Leaves: `TORCH`, whose truths are here, and with those of `catalogue_tensorflow` all `SCENARIOS`.
+Never here: torch, or a guess: tests/live compares each truth with a live run (torch 2.13, gloo).
 
 Where a truth could be debated it is what an engineer would want to hear at three in the morning, and says so.
 
@@ -12,92 +12,23 @@ connections, and its peers raise within 50 ms. Each program says how it avoids t
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from ddetect.model import Cause, Proof, Status
+from ddetect.scenarios.catalogue_tensorflow import TENSORFLOW
+from ddetect.scenarios.scenario import (
+    FOLDER,
+    Params,
+    Scenario,
+    first,
+    minority,
+    next_,
+    nobody,
+    struck_and_next,
+)
+from ddetect.scenarios.starting import command
 
-FOLDER = Path(__file__).parent
-MARKER = "# <- stuck here"
-
-
-@dataclass(frozen=True, slots=True)
-class Params:
-    """What a run may vary: the rank that is struck, the step at which it is, and the shape of the job."""
-
-    rank: int = 2
-    world_size: int = 4
-    at: int = 40
-    step_ms: int = 50
-    extra: tuple[str, ...] = ()  # options of one program, passed on as they are
-
-
-def _struck(params: Params) -> tuple[int, ...]:
-    return (params.rank,)
-
-
-def _struck_and_next(params: Params) -> tuple[int, ...]:
-    return tuple(sorted({params.rank, (params.rank + 1) % params.world_size}))
-
-
-def _next(params: Params) -> tuple[int, ...]:
-    return ((params.rank + 1) % params.world_size,)
-
-
-def _first(params: Params) -> tuple[int, ...]:
-    return (0,)
-
-
-def _minority(params: Params) -> tuple[int, ...]:
-    """Of two ranks that disagree neither is the minority: both are named."""
-    return (0, 1) if params.world_size == 2 else (params.rank,)
-
-
-def _nobody(params: Params) -> tuple[int, ...]:
-    """A healthy job; or one that is stuck below Python, where no rank is told from the others."""
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """A program and its truth. `function` is where the struck process is; its lines carry the marker."""
-
-    name: str
-    status: Status
-    cause: Cause | None
-    proof: Proof
-    function: str | None = None
-    culprits: Callable[[Params], tuple[int, ...]] = _struck
-    role: str | None = None  # of the process at fault, when it is not the rank process itself
-    index: Callable[[Params], int] | None = None  # of the loader worker at fault
-    torchrun: tuple[str, ...] = ()  # options of torchrun's own
-    earlier: tuple[
-        tuple[Cause, Callable[[Params], tuple[int, ...]]], ...
-    ] = ()  # alarms of attempts before the last
-    starts_itself: bool = False  # plays its own launcher: no torchrun
-    own_network: bool = False
-    min_world: int = 2  # ranks that it takes; any rank may be struck, and a larger job changes nothing
-    before_first_step: bool = False  # there is no progress before it: patience for start-up applies
-    off_main: bool = False  # what trains, or what is stuck, is another thread than the main one
-    every_time: bool = False  # `make test` runs it live; the others run with DDETECT_ALL_SCENARIOS=1
-
-    @property
-    def incidents(self) -> int:
-        """How many alarms are to come; the truth is that of the last."""
-        return len(self.earlier) + 1
-
-    @property
-    def path(self) -> Path:
-        """The program."""
-        return FOLDER / f"{self.name}.py"
-
-    @property
-    def lines(self) -> frozenset[int]:
-        """The lines at which the struck process may be seen."""
-        text = self.path.read_text().splitlines()
-        return frozenset(number for number, line in enumerate(text, 1) if line.rstrip().endswith(MARKER))
+__all__ = ["FOLDER", "SCENARIOS", "TENSORFLOW", "TORCH", "Params", "Scenario", "command"]
 
 
 def _worker_of_batch(params: Params) -> int:
@@ -133,26 +64,26 @@ _EVERY_TIME = tuple(
         Scenario("file_flock", _HANG, Cause.FILE_IO, _TIME, "open_cache"),
         Scenario("file_fifo", _HANG, Cause.FILE_IO, _TIME, "read_manifest"),
         Scenario(
-            "mismatch_op", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_metrics", culprits=_minority
+            "mismatch_op", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_metrics", culprits=minority
         ),
         Scenario(
-            "mismatch_shape", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "average_scores", culprits=_minority
+            "mismatch_shape", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "average_scores", culprits=minority
         ),
         Scenario(
-            "mismatch_dtype", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "reduce_gradients", culprits=_minority
+            "mismatch_dtype", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "reduce_gradients", culprits=minority
         ),
         Scenario(
-            "mismatch_root", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_weights", culprits=_minority
+            "mismatch_root", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_weights", culprits=minority
         ),
         Scenario(
-            "group_order", _HANG, Cause.GROUP_ORDER_DEADLOCK, _STRUCTURAL, "reduce_in", culprits=_struck_and_next
+            "group_order", _HANG, Cause.GROUP_ORDER_DEADLOCK, _STRUCTURAL, "reduce_in", culprits=struck_and_next
         ),
-        Scenario("p2p_cycle", _HANG, Cause.P2P_DEADLOCK, _STRUCTURAL, "exchange", culprits=_struck_and_next),
+        Scenario("p2p_cycle", _HANG, Cause.P2P_DEADLOCK, _STRUCTURAL, "exchange", culprits=struck_and_next),
         Scenario("left_early", _HANG, Cause.LEFT_EARLY, _STRUCTURAL, "export_results"),
         Scenario("left_in_exit", _HANG, Cause.LEFT_EARLY, _STRUCTURAL, "upload_logs"),
         Scenario("never_joined", _HANG, Cause.RENDEZVOUS, _TIME, "wait_for_license", before_first_step=True),
         Scenario("never_started", _HANG, Cause.RENDEZVOUS, _TIME, starts_itself=True, before_first_step=True),
-        Scenario("network_down", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=_nobody, own_network=True),
+        Scenario("network_down", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=nobody, own_network=True),
         Scenario("rank_killed", _STOPPED, Cause.KILLED_BY_SIGNAL, _STRUCTURAL),
         Scenario("rank_raises", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "parse_record"),
         Scenario("compile_one_rank", _HANG, Cause.BUILDING, _TIME, "lower_graph"),
@@ -170,7 +101,7 @@ _OFF_MAIN = tuple(
         ),
         Scenario(
             "thread_loop_collective", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_checkpoint",
-            culprits=_minority,
+            culprits=minority,
         ),
         # through asyncio's executor
         Scenario("executor_sleep", _HANG, Cause.USER_CODE, _TIME, "score_samples"),
@@ -179,7 +110,7 @@ _OFF_MAIN = tuple(
             role="loader_worker", index=_worker_of_batch, every_time=True,
         ),
         Scenario(
-            "executor_collective", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_sharded", culprits=_minority
+            "executor_collective", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_sharded", culprits=minority
         ),
         # the main thread joins it
         Scenario("joined_sleep", _HANG, Cause.USER_CODE, _TIME, "fetch_rewards"),
@@ -188,13 +119,13 @@ _OFF_MAIN = tuple(
             role="loader_worker", index=_worker_of_batch,
         ),
         Scenario(
-            "joined_collective", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_metrics", culprits=_minority,
+            "joined_collective", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_metrics", culprits=minority,
             every_time=True,
         ),
         # All main threads wait for a future: what is to be heard is what one rank's other thread waits for.
         Scenario("async_save_lock", _HANG, Cause.FILE_IO, _TIME, "write_shard"),
         *(
-            Scenario(name, Status.HEALTHY, None, _TIME, culprits=_nobody)
+            Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody)
             for name in ("healthy_executor", "healthy_joined", "healthy_thread_loop")
         ),
     )
@@ -215,19 +146,19 @@ _ALL = (
     Scenario("monitored_barrier", _HANG, Cause.USER_CODE, _TIME, "write_summary"),
     Scenario("group_not_made", _HANG, Cause.USER_CODE, _TIME, "plan_experts"),
     Scenario(
-        "two_culprits", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", culprits=_struck_and_next, min_world=3
+        "two_culprits", _HANG, Cause.USER_CODE, _TIME, "ask_feature_store", culprits=struck_and_next, min_world=3
     ),
     Scenario("join_hang", _HANG, Cause.USER_CODE, _TIME, "augment_batch"),
-    Scenario("network_cut", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=_nobody, starts_itself=True),
+    Scenario("network_cut", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=nobody, starts_itself=True),
     # The first attempt ends with an exception: an incident of its own.
     Scenario(
         "elastic_restart", _HANG, Cause.USER_CODE, _TIME, "warm_cache", torchrun=("--max-restarts", "1"),
-        earlier=((Cause.PYTHON_EXCEPTION, _next),),
+        earlier=((Cause.PYTHON_EXCEPTION, next_),),
     ),
     # The ranks of the truth are those after the change; before it there is one more, in front.
     Scenario(
         "membership_change", _HANG, Cause.USER_CODE, _TIME, "read_index", starts_itself=True,
-        earlier=((Cause.KILLED_BY_SIGNAL, _first),),
+        earlier=((Cause.KILLED_BY_SIGNAL, first),),
     ),
     # what it does instead
     Scenario("first_step", _HANG, Cause.USER_CODE, _TIME, "load_tokenizer", before_first_step=True),
@@ -275,18 +206,18 @@ _ALL = (
         role="loader_worker", index=_first_worker,
     ),
     # ranks that call different things
-    Scenario("no_sync", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_lr", culprits=_minority),
-    Scenario("barrier_inside", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_checkpoint", culprits=_minority),
-    Scenario("uneven_inputs", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "end_epoch", culprits=_minority),
-    Scenario("uneven_shards", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "report", culprits=_minority),
+    Scenario("no_sync", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_lr", culprits=minority),
+    Scenario("barrier_inside", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_checkpoint", culprits=minority),
+    Scenario("uneven_inputs", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "end_epoch", culprits=minority),
+    Scenario("uneven_shards", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "report", culprits=minority),
     Scenario(
-        "checkpoint_gathers", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_sharded", culprits=_minority
+        "checkpoint_gathers", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "save_sharded", culprits=minority
     ),
     Scenario(
-        "swallowed_exception", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_best_loss", culprits=_minority
+        "swallowed_exception", _HANG, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "share_best_loss", culprits=minority
     ),
     # A circle through one send and one collective: what is wrong is the send that nobody receives.
-    Scenario("missing_recv", _HANG, Cause.P2P_DEADLOCK, _STRUCTURAL, "hand_over", culprits=_struck_and_next),
+    Scenario("missing_recv", _HANG, Cause.P2P_DEADLOCK, _STRUCTURAL, "hand_over", culprits=struck_and_next),
     # ranks that leave
     Scenario("thread_at_exit", _HANG, Cause.LEFT_EARLY, _STRUCTURAL),
     # The process lives on, so the job hangs; what happened is the exception, and the line is where it was raised.
@@ -294,7 +225,7 @@ _ALL = (
     Scenario("unused_parameters", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "predict"),
     # healthy: these end by themselves with exit code 0, and nobody is alarmed
     *(
-        Scenario(name, Status.HEALTHY, None, _TIME, culprits=_nobody, every_time=name == "healthy")
+        Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody, every_time=name == "healthy")
         for name in (
             "healthy", "healthy_accumulation", "healthy_compile", "healthy_epochs", "healthy_evaluation",
             "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder", "healthy_paused",
@@ -305,22 +236,5 @@ _ALL = (
     *_OFF_MAIN,
 )  # fmt: skip
 
-SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
-
-
-def command(scenario: Scenario, params: Params) -> list[str]:
-    """The job's command line: torchrun, the program, and what it is to do."""
-    options = [
-        str(scenario.path), "--rank", str(params.rank), "--at", str(params.at), "--step-ms", str(params.step_ms),
-        *params.extra,
-    ]  # fmt: skip
-    if scenario.starts_itself:
-        return [sys.executable, *options, "--world-size", str(params.world_size)]
-    torchrun = [
-        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(params.world_size), *scenario.torchrun
-    ]  # fmt: skip
-    if scenario.own_network:
-        # Not --standalone: its rendezvous keeps a connection alive, and would end the job before anyone can look.
-        alone = ["--nnodes", "1", "--master-addr", "127.0.0.1", "--master-port", "29500"]
-        return [sys.executable, str(FOLDER / "in_own_network.py"), *torchrun, *alone, *options]
-    return [*torchrun, "--standalone", *options]
+TORCH: dict[str, Scenario] = {scenario.name: scenario for scenario in _ALL}
+SCENARIOS: dict[str, Scenario] = {**TORCH, **TENSORFLOW}

@@ -48,21 +48,24 @@ class Cluster:
         return UNKNOWN
 
     @property
+    def listed(self) -> tuple[str, ...]:
+        """Addresses of all that have a rank, in that order."""
+        return (*self.training, *self.evaluators)
+
+    @property
     def world(self) -> int:
-        """How many ranks this process knows of: those that train, for nobody waits for an evaluator but itself."""
-        return max(len(self.training), self.rank + 1)
+        """How many ranks this process knows of: all that are listed, and an evaluator that is not counts itself."""
+        return max(len(self.listed), self.rank + 1)
 
     @property
     def own_host(self) -> str:
         """Where this process runs: its task's address says so, whatever the host calls itself. Empty: not said."""
-        listed = self.training if self.kind != "evaluator" else self.evaluators
-        place = self.index if self.kind == "evaluator" else self.rank
-        return host_of(listed[place]) if 0 <= place < len(listed) else ""
+        return host_of(self.listed[self.rank]) if 0 <= self.rank < len(self.listed) else ""
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Hosts of those that train, each once, the leader's first."""
-        return tuple(dict.fromkeys(map(host_of, self.training)))
+        """Each once, the leader's first."""
+        return tuple(dict.fromkeys(map(host_of, self.listed)))
 
     @property
     def local_world(self) -> int:
@@ -70,10 +73,8 @@ class Cluster:
         here = self.own_host or (_LOCAL if self.hosts == (_LOCAL,) else "")
         if not here or self.rank < 0:
             return UNKNOWN
-        outside = max(
-            0, self.rank + 1 - len(self.training)
-        )  # an evaluator counts itself, and those before it
-        return sum(host_of(address) == here for address in self.training) + outside
+        unlisted = self.world - len(self.listed)  # an evaluator counts itself, and those before it
+        return sum(host_of(address) == here for address in self.listed) + unlisted
 
     @property
     def name(self) -> str:
@@ -111,7 +112,7 @@ def parse_tf_config(text: str | None) -> Cluster | None:
 
 def membership(cluster: Cluster, owned_address: Callable[[str], str | None]) -> Membership | None:
     """This launcher as one of those that run a cluster's tasks; None when there is only one task."""
-    if max(cluster.world, len(cluster.training) + len(cluster.evaluators)) < 2:
+    if cluster.world < 2:
         return None
     own = cluster.own_host
     others = [host for host in cluster.hosts if host != own and host != _LOCAL]

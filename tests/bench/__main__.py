@@ -1,6 +1,6 @@
 """`make bench`: what ddetect costs and how fast it is, measured in one run on this machine.
 
-python -m tests.bench [events] [steps] [agent] [speed]
+python -m tests.bench [events] [steps] [keras] [agent] [speed]
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import statistics
 import sys
 
-from tests.bench import agent_cpu, probe_events, speed, step_time
+from tests.bench import agent_cpu, probe_events, speed, step_time, tf_step
 
-PARTS = ("events", "steps", "agent", "speed")
+PARTS = ("events", "steps", "keras", "agent", "speed")
 
 
 def main(wanted: list[str]) -> None:
@@ -27,6 +27,13 @@ def main(wanted: list[str]) -> None:
             f"  ratio {seen['ratio']:.3f}, 95 % interval {seen['low']:.3f} to {seen['high']:.3f}, "
             f"{seen['pairs']:.0f} pairs"
         )
+    if "keras" in wanted:
+        print("step of a Keras fit job, hooks in and out in alternating blocks of one process (hold <= 1 %)")
+        costs = tf_step.measure()
+        for name in ("wall", "cpu"):
+            mean, half, pairs = costs[name]
+            print(f"  {name:<40} {mean:+7.2%} +- {half:.2%}, {pairs} pairs")
+        print(f"  a step takes {costs['step_ms'][0]:.2f} ms")
     if "agent" in wanted:
         print("CPU beside 8 training ranks (agent: hold <= 1 % of one core)")
         for name, share in agent_cpu.measure().items():

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable
 
 from ddetect.model import Status
-from ddetect.scenarios.catalogue import SCENARIOS
+from ddetect.scenarios.catalogue import TORCH
 from tests.live.harness import ScenarioFailed, run_scenario
 
 PATIENCE_S = 6.0
@@ -15,9 +15,7 @@ PATIENCE_S = 6.0
 def learned_hangs() -> list[str]:
     """Scenarios that hang after the job has found its rhythm."""
     return [
-        s.name
-        for s in SCENARIOS.values()
-        if s.every_time and s.status is Status.HANG and not s.before_first_step
+        s.name for s in TORCH.values() if s.every_time and s.status is Status.HANG and not s.before_first_step
     ]
 
 
@@ -25,7 +23,7 @@ def measure(names: Iterable[str], seed: int = 0) -> list[tuple[str, str, float, 
     """(name, proof, seconds to suspicion, seconds to alarm, right culprits) for each scenario."""
     rows = []
     for name in names:
-        scenario = SCENARIOS[name]
+        scenario = TORCH[name]
         rank = zlib.crc32(f"{name}{seed}".encode()) % 4
         try:
             seen = run_scenario(name, rank=rank, patience=PATIENCE_S)

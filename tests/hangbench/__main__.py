@@ -23,40 +23,48 @@ from typing import Any
 import psutil
 
 from ddetect.model import Status
-from ddetect.scenarios.catalogue import SCENARIOS
+from ddetect.scenarios.catalogue import SCENARIOS, Scenario
+from ddetect.scenarios.starting import require
 from tests.hangbench import made_with
 from tests.hangbench.draw import drawn
 from tests.hangbench.one import make_empty
 from tests.hangbench.outcome import Outcome, score
-from tests.hangbench.table import results, table_markdown
+from tests.hangbench.table import results, table_markdown, tensorflow_markdown
 from tests.hangbench.tools.all import TOOLS
 
 GIVE_UP_S = 460.0  # above every limit of every tool, and the time that it takes to end a job
 END_S = 20.0
 EPILOG = """\
-scenarios: names, patterns such as 'mismatch_*', or `causes` (one per cause), `hanging`, `healthy`, `all` (the default)
+scenarios: names, patterns such as 'mismatch_*', or of torch's `causes` (one per cause), `hanging`, `healthy`, `all`
+(the default), or `tensorflow`: all of TensorFlow's
 examples:
   python -m tests.hangbench causes healthy --tools launch,attach
-  python -m tests.hangbench all --tools launch,attach --seeds 1,2,3 --lanes 3 --out hangbench-out"""
+  python -m tests.hangbench all --tools launch,attach --seeds 1,2,3 --lanes 3 --out hangbench-out
+  python -m tests.hangbench tensorflow --tools launch,attach --seeds 1,2,3 --lanes 2"""
 
 
 def chosen(words: list[str]) -> list[str]:
     """The scenarios that the words on the command line mean, in the catalogue's order."""
     names = set[str]()
     for word in words:
-        found = {
-            name
-            for name, scenario in SCENARIOS.items()
-            if word == "all"
-            or (word == "causes" and scenario.every_time and scenario.status is not Status.HEALTHY)
-            or (word == "hanging" and scenario.status is not Status.HEALTHY)
-            or (word == "healthy" and scenario.status is Status.HEALTHY)
-            or fnmatch.fnmatchcase(name, word)
-        }
+        found = {name for name, scenario in SCENARIOS.items() if meant(word, scenario)}
         if not found:
             raise SystemExit(f"no scenario is called {word!r}; there are: {', '.join(SCENARIOS)}")
         names |= found
     return [name for name in SCENARIOS if name in names]
+
+
+def meant(word: str, scenario: Scenario) -> bool:
+    """Whether a word on the command line means this scenario."""
+    torchs, healthy = scenario.framework == "torch", scenario.status is Status.HEALTHY
+    suites = {
+        "all": torchs,
+        "causes": torchs and scenario.every_time and not healthy,
+        "hanging": torchs and not healthy,
+        "healthy": torchs and healthy,
+        "tensorflow": scenario.framework == "tensorflow",
+    }
+    return suites[word] if word in suites else fnmatch.fnmatchcase(scenario.name, word)
 
 
 def run_one(name: str, tool: str, seed: str, out: Path, min_world: int) -> dict[str, Any]:
@@ -149,9 +157,16 @@ def main() -> int:
     tools, seeds, names = args.tools.split(","), args.seeds.split(","), chosen(args.scenarios)
     if unknown := [tool for tool in tools if tool not in TOOLS]:
         raise SystemExit(f"no tool is called {unknown[0]!r}; there are: {', '.join(TOOLS)}")
+    for name in names:
+        require(SCENARIOS[name])
     runs = [(name, tool, seed) for seed in seeds for name in names for tool in tools]
     began, writing, told = time.monotonic(), threading.Lock(), list[dict[str, Any]]()
     used = {tool: TOOLS[tool] for tool in tools}
+    table = (
+        tensorflow_markdown
+        if {SCENARIOS[name].framework for name in names} == {"tensorflow"}
+        else table_markdown
+    )
     made = {
         "command": made_with.command_of(sys.argv[1:]),
         "commit": made_with.commit(),
@@ -167,7 +182,7 @@ def main() -> int:
             told.sort(key=lambda one: runs.index((one["scenario"], one["tool"], one["seed"])))
             so_far = results(made, used, told)
             write_whole(args.out / "results.json", json.dumps(so_far, indent=1) + "\n")
-            write_whole(args.out / "table.md", table_markdown(so_far))
+            write_whole(args.out / "table.md", table(so_far))
             print(f"{len(told)}/{len(runs)} {line(result)}", flush=True)
 
     with ThreadPoolExecutor(args.lanes) as lanes:

@@ -7,6 +7,7 @@ the pid of a launcher. Leaves: unix seconds, exact to about LOOK_EVERY_S. Never 
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -23,7 +24,9 @@ MOVES_BESIDE = 6
 FIND_EVERY = 5  # looks between two searches for ranks
 ASLEEP_S = 2.0  # a rank of which no thread was never seen runnable for that long waits for something
 NEVER_MET_S = 10.0  # at the start the last rank to import torch lets the others wait for seconds
-OF_A_LIBRARY = ("gloo_", "pt_")  # these threads wake by themselves: gloo's loop a hundred times a second
+# These threads wake by themselves: gloo's loop a hundred times a second, gRPC's timers, TensorFlow's pools.
+OF_A_LIBRARY = ("gloo_", "pt_", "event_engine", "grpc_", "lifeguard", "tf_", "collective_ops")
+TENSORFLOW_CODE = b"libtensorflow_cc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class ProgressClock:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._ranks: dict[int, int] = {}
+        self._one_process = False
         self._switches: dict[int, dict[int, int]] = {}  # pid -> thread -> how often it gave way
         self._asleep_since: dict[int, float] = {}
         self._over = threading.Event()
@@ -92,14 +96,17 @@ class ProgressClock:
             look += 1
             moved = [pid for pid in self._ranks if self._has_moved(pid)]
             # A job moves together. One rank that moves alone polls, or is the one that everybody waits for; it may be
-            # the only one that was ever started.
-            if len(moved) >= 2:
+            # the only one that was ever started. But a job of one process has nobody else.
+            if len(moved) >= (1 if self._one_process else 2):
                 self._moves.append(time.time())
             elif not self._moves and (rest_s := self._rest_for()) >= NEVER_MET_S:
                 self._moves.append(time.time() - rest_s)
 
     def _find(self) -> None:
         found = _ranks_under(self._pid)
+        if not found:
+            found = _without_ranks(self._pid)
+            self._one_process = bool(found)
         if not found:
             return
         if not found.keys() & self._ranks.keys():
@@ -142,7 +149,7 @@ def _tasks_of(pid: int) -> Iterator[_Task]:
 
 
 def _ranks_under(pid: int) -> dict[int, int]:
-    """pid -> rank of the rank processes below a launcher: whoever has RANK in its environment and a parent without."""
+    """pid -> rank of the processes below a launcher that have a rank in their environment, and a parent without."""
     ranks: dict[int, int] = {}
     try:
         family = psutil.Process(pid).children(recursive=True)
@@ -159,12 +166,41 @@ def _ranks_under(pid: int) -> dict[int, int]:
     return ranks
 
 
+def _without_ranks(pid: int) -> dict[int, int]:
+    """The process of a job that has only one, and no rank anywhere: it has TensorFlow's code in its memory."""
+    try:
+        family = [pid, *(process.pid for process in psutil.Process(pid).children(recursive=True))]
+    except psutil.Error:
+        return {}
+    return {one: 0 for one in family if _has_tensorflow(one)}
+
+
+def _has_tensorflow(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            return TENSORFLOW_CODE in file.read()
+    except OSError:
+        return False
+
+
 def _rank_of(pid: int) -> int | None:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             entries = file.read().split(b"\0")
     except OSError:
         return None
-    return next(
-        (int(entry[5:]) for entry in entries if entry.startswith(b"RANK=") and entry[5:].isdigit()), None
-    )
+    told = dict(entry.split(b"=", 1) for entry in entries if b"=" in entry)
+    if told.get(b"RANK", b"").isdigit():
+        return int(told[b"RANK"])
+    return rank_of_task(told[b"TF_CONFIG"]) if b"TF_CONFIG" in told else None
+
+
+def rank_of_task(tf_config: bytes) -> int | None:
+    """The chief is the first, then come the workers in order; an evaluator is none."""
+    try:
+        config = json.loads(tf_config)
+        kind, index = config["task"]["type"], int(config["task"]["index"])
+        chiefs = len(config["cluster"].get("chief", []))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return {"chief": index, "worker": chiefs + index}.get(kind)

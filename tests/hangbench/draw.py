@@ -12,6 +12,7 @@ from ddetect.model import Status
 from ddetect.scenarios.catalogue import Params, Scenario
 
 WORLDS = (2, 3, 4)
+TENSORFLOW_WORLDS = (2, 3, 3)  # a worker of TensorFlow's has a hundred threads
 STEP_IS_THE_POINT = frozenset(
     {"healthy_growing", "healthy_plain_loop"}
 )  # their slowest step is made of step_ms
@@ -33,7 +34,9 @@ def drawn(scenario: Scenario, seed: str, *, attached: bool = False, min_world: i
         int(seed) if seed.isdecimal() else zlib.crc32(seed.encode()),
     )
     least = max(min_world, scenario.min_world)
-    worlds = [n for n in WORLDS if n >= least] or [least]
+    worlds = [
+        n for n in (TENSORFLOW_WORLDS if scenario.framework == "tensorflow" else WORLDS) if n >= least
+    ] or [least]
     world_size = worlds[(first + number) % len(worlds)]
     rank, at, step_ms = (first // 12 + number) % world_size, draw.randrange(20, 50), draw.choice([15, 30, 50])
     if scenario.status is Status.HEALTHY:

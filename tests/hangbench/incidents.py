@@ -6,9 +6,12 @@ where it makes ddetect look slower.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from ddetect.rankset import format_ranks
+from ddetect.model.tables import rank_of
+from ddetect.rankset import format_ranks, parse_members
 from ddetect.scenarios.catalogue import Params, Scenario
 from tests.hangbench.outcome import Outcome
 
@@ -18,6 +21,31 @@ CLOCKS_DIFFER_S = 2.0
 def culprits_of(verdict: dict[str, Any]) -> tuple[int, ...]:
     """The ranks that it names."""
     return tuple(sorted({culprit["rank"] for culprit in verdict["culprits"]}))
+
+
+def lanes_of(verdict: dict[str, Any]) -> tuple[int | None, ...]:
+    """The replicas that it names, None for a whole process."""
+    return tuple(culprit.get("lane") for culprit in verdict["culprits"])
+
+
+def lines_of(verdict: dict[str, Any]) -> tuple[tuple[str, str, int], ...]:
+    """Where the culprits are: file without its folder, function, line."""
+    places = [culprit["where"] for culprit in verdict["culprits"] if culprit.get("where")]
+    return tuple((Path(where["file"]).name, where["function"], where["line"]) for where in places)
+
+
+def left_open_by(verdict: dict[str, Any]) -> tuple[int, ...]:
+    """The ranks of which one may be at fault, where it does not say which."""
+    members = parse_members((verdict.get("open") or {}).get("members", ""))
+    return tuple(sorted({rank_of(member) for member in members}))
+
+
+def at_end(
+    verdict: dict[str, Any], over: Sequence[dict[str, Any]]
+) -> tuple[str, str | None, tuple[int, ...]]:
+    """What the same incident says when all is over."""
+    last = next((one for one in over if one["incident"] == verdict["incident"]), verdict)
+    return last["status"], last["cause"], culprits_of(last)
 
 
 def named_at(verdict: dict[str, Any]) -> float:
@@ -69,6 +97,9 @@ def outcome_of(verdict: dict[str, Any], last_move: float | None, suspicions: int
         culprits=culprits_of(verdict),
         status=verdict["status"],
         cause=verdict["cause"],
+        lanes=lanes_of(verdict),
+        lines=lines_of(verdict),
+        left_open=left_open_by(verdict),
         suspicions=suspicions,
         says=f"({verdict['confidence']:.2f}) {verdict['summary']}",
         doubt=doubt,

@@ -41,6 +41,8 @@ def main(name: str, tool_name: str, seed: str, folder: Path, min_world: int = 2)
 
 def outcome_of(tool: Tool, scenario: Scenario, params: Params, folder: Path) -> Outcome:
     """What the tool did; a tool that breaks has said nothing and failed, and the bench goes on."""
+    if scenario.framework not in tool.frameworks:
+        return Outcome(cannot=f"{tool.name} does not know {scenario.framework}")
     if "ddetect_probe" in scenario.path.read_text() and not tool.hears_pause:
         return Outcome(cannot=PAUSES)
     try:

@@ -2,7 +2,8 @@
 
 Enters: a scenario's truth and a tool's `Outcome`. Leaves: a `Score`. Never here: I/O, torch, mercy for our own tool:
 a culprit is right if exactly the struck ranks are named, a cause if status and cause are those of the truth.
-`undecided` is no alarm about a hang; about a healthy job every voice that is raised is a false one.
+`undecided` is no alarm about a hang, and right only where that is the truth: nobody is named, and the struck rank is
+among those left open. About a healthy job every voice that is raised is a false one, but for what it may say.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ class Outcome:
     )
     suspicions: int = 0  # incidents that were opened and never became an alarm
     evidence: str = ""  # the files that it left for a person to read
+    lanes: tuple[int | None, ...] = ()  # of the culprits: the replica, where one is named
+    lines: tuple[tuple[str, str, int], ...] = ()  # of the culprits: file, function, line
+    left_open: tuple[int, ...] = ()  # `undecided`: the ranks of which it may be one
+    at_end: tuple[str, str | None, tuple[int, ...]] | None = (
+        None  # status, cause, culprits after the job was ended
+    )
+    ended_by: str = ""  # and how it was
     says: str = ""  # its own words, one line
     cannot: str = ""  # why this tool cannot run this scenario, if so
     failed: str = ""  # what broke: the tool, its adapter, or the job that it watched
@@ -54,7 +62,9 @@ class Score:
     seconds_to_alarm: float | None
     right_culprit: bool
     right_cause: bool
-    right: bool  # both; or, for a healthy job, silence; and nothing failed
+    right: bool  # both, and the replica where the truth has one; or, for a healthy job, silence; and nothing failed
+    right_line: bool | None  # None: the truth has no line
+    right_at_end: bool | None  # what stood on disk after the job was ended; None: nobody looked
     false_alarm: bool
     outcome: dict[str, Any]
 
@@ -65,10 +75,14 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
     cause = scenario.cause.value if scenario.cause else None
     culprits = tuple(sorted(scenario.culprits(params)))
     spoke = outcome.alarm_at is not None
-    alarm = spoke and (healthy or outcome.status != Status.UNDECIDED.value)
-    right_culprit = alarm and not healthy and (outcome.culprits or ()) == culprits
-    right_cause = alarm and not healthy and (outcome.status, outcome.cause) == (scenario.status.value, cause)
+    undecided = scenario.status is Status.UNDECIDED
+    excused = healthy and outcome.cause in {one.value for one in scenario.may_say}
+    alarm = spoke and not excused and (healthy or outcome.status != Status.UNDECIDED.value)
+    answered = outcome.status is not None if undecided else alarm and not healthy
+    right_culprit = answered and _names_right(scenario, params, outcome)
+    right_cause = answered and (outcome.status, outcome.cause) == (scenario.status.value, cause)
     told_truth = not alarm if healthy else right_culprit and right_cause
+    wanted = (scenario.status.value, cause, culprits)
     return Score(
         tool=tool,
         scenario=scenario.name,
@@ -84,8 +98,28 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
         right_culprit=right_culprit,
         right_cause=right_cause,
         right=told_truth and not outcome.failed and not outcome.cannot,
+        right_line=_line_right(scenario, outcome) if answered and scenario.function else None,
+        right_at_end=outcome.at_end == wanted if outcome.at_end else None,
         false_alarm=healthy and alarm,
         outcome=asdict(outcome),
+    )
+
+
+def _names_right(scenario: Scenario, params: Params, outcome: Outcome) -> bool:
+    """Exactly the struck ranks, and their replica where the truth has one; of `undecided`, whom it leaves open."""
+    if (outcome.culprits or ()) != tuple(sorted(scenario.culprits(params))):
+        return False
+    if scenario.lane is not None and outcome.lanes != (scenario.lane(params),):
+        return False
+    return scenario.left_open is None or set(scenario.left_open(params)) <= set(outcome.left_open)
+
+
+def _line_right(scenario: Scenario, outcome: Outcome) -> bool:
+    """Whether a culprit is at one of the marked lines."""
+    return any(
+        (file, function.rpartition(".")[2]) == (scenario.path.name, scenario.function)
+        and line in scenario.lines
+        for file, function, line in outcome.lines
     )
 
 

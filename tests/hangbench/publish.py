@@ -1,4 +1,4 @@
-"""Put a run of the bench into the README: `python -m tests.hangbench.publish comparison|suite OUT`.
+"""Put a run of the bench into the README: `python -m tests.hangbench.publish comparison|suite|tensorflow OUT`.
 
 Enters: OUT/results.json. Leaves: published/NAME.json, every run in one line, and the table between the README's
 markers. Never here: a figure that is not in that file (tests/unit/hangbench holds the README against it), or a run of
@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.hangbench.promises import broken
-from tests.hangbench.table import seeds_markdown, table_markdown
+from tests.hangbench.promises import PROMISES
+from tests.hangbench.table import seeds_markdown, table_markdown, tensorflow_markdown
 from tests.of_nobody import text_of_nobody
 
 README = Path(__file__).parents[2] / "README.md"
@@ -23,6 +23,7 @@ PUBLISHED = Path(__file__).with_name("published")
 TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "comparison": table_markdown,
     "suite": seeds_markdown,
+    "tensorflow": tensorflow_markdown,
 }
 SAYS = 160  # characters of a tool's own words that are kept
 
@@ -46,7 +47,7 @@ def publish(name: str, out: Path) -> None:
         raise SystemExit(
             f"{len(run['runs'])} of {run['planned']} runs are there: let the bench come to its end first"
         )
-    if name == "suite" and (problems := broken(run)):
+    if name in PROMISES and (problems := PROMISES[name](run)):
         raise SystemExit("not published, promises are broken:\n" + "\n".join(problems))
     for one in run["runs"]:
         for key in ("says", "failed"):

@@ -49,6 +49,11 @@ def summary(told: Iterable[Told]) -> dict[str, Any]:
         "false_alarms": sum(one["false_alarm"] for one in healthy),
         "suspicions": sum(one["outcome"]["suspicions"] for one in healthy),
         "failed": sum(bool(one["outcome"]["failed"]) for one in every),
+        "lines": [one["right_line"] for one in hanging if one.get("right_line") is not None],
+        "at_end": {
+            by: [one["right_at_end"] for one in hanging if one["outcome"].get("ended_by") == by]
+            for by in sorted({one["outcome"].get("ended_by") or "" for one in hanging} - {""})
+        },
         "doubted": sum(bool(one["outcome"]["doubt"]) for one in every),
     }
 
@@ -98,6 +103,29 @@ def seeds_markdown(run: Mapping[str, Any]) -> str:
                 tool["name"], seed, _share(s), *map(_times, (s["named_s"], s["alarm_s"], s["structural_alarm_s"])),
                 _times(s["starting_named_s"]), _of(s["false_alarms"], s["healthy_watched"]), s["suspicions"],
                 s["failed"],
+            ]  # fmt: skip
+            rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join([*rows, "", *_made(run), ""])
+
+
+def tensorflow_markdown(run: Mapping[str, Any]) -> str:
+    """As `seeds_markdown`, and beside it: the line, and what was on disk after the job was ended, and by whom."""
+    rows = [
+        "| tool | seed | both right | right line | right on disk after the end, by | named: median (worst), s | "
+        "alarm: median (worst), s | named before the first step, s | false alarms | suspicions | failed |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, tool in run["tools"].items():
+        mine = [one for one in run["runs"] if one["tool"] == name]
+        for seed in [*dict.fromkeys(one["seed"] for one in mine), ""]:
+            s = summary(one for one in mine if seed in ("", one["seed"]))
+            ends = "; ".join(
+                f"{by}: {_of(sum(map(bool, told)), len(told))}" for by, told in s["at_end"].items()
+            )
+            cells = [
+                tool["name"], seed or "all", _share(s), _of(sum(s["lines"]), len(s["lines"])), ends or "-",
+                *map(_times, (s["named_s"], s["alarm_s"], s["starting_named_s"])),
+                _of(s["false_alarms"], s["healthy_watched"]), s["suspicions"], s["failed"],
             ]  # fmt: skip
             rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([*rows, "", *_made(run), ""])

@@ -25,6 +25,7 @@ from typing import Any, Literal
 import psutil
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params, command
+from ddetect.scenarios.starting import require
 
 Until = Literal["suspected", "confirmed", "end"]
 
@@ -85,6 +86,7 @@ def run_scenario(
     keep: Path | None = None,
     on_start: Callable[[int], object] = lambda pid: None,
     cause: str | None = None,
+    let_end_s: float = 0.0,
 ) -> Result:
     """Run one scenario until its verdict has the wanted stage (or until the job ends), then end it.
 
@@ -92,6 +94,7 @@ def run_scenario(
     """
     params = Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
     scenario = SCENARIOS[name]
+    require(scenario)
     return run_job(
         command(scenario, params),
         params,
@@ -103,6 +106,7 @@ def run_scenario(
         keep=keep,
         on_start=on_start,
         cause=cause,
+        let_end_s=let_end_s,
     )
 
 
@@ -118,10 +122,12 @@ def run_job(
     keep: Path | None = None,
     on_start: Callable[[int], object] = lambda pid: None,
     cause: str | None = None,
+    let_end_s: float = 0.0,
 ) -> Result:
     """Run any command line under `ddetect launch` in the same way.
 
     `keep`: where the wanted incident's folder is copied, as it is when it comes. `on_start` hears the launcher's pid.
+    `let_end_s`: how long the job may take to end by itself (`--on-hang stop`) before it is ended.
     """
     with adopted_orphans(), short_folder() as folder:
         run_base, out = folder / "run", folder / "out"
@@ -146,6 +152,7 @@ def run_job(
             report = _text(wanted[0].with_name("report.txt")) if wanted else ""
             if keep and wanted:
                 shutil.copytree(wanted[0].parent, keep, dirs_exist_ok=True)
+            _let_end(launcher, let_end_s)
         finally:
             # A launcher that had to be killed could not tidy up: that is one finding, not two.
             leftovers = end_all(launcher, spared) or [str(path) for path in run_base.glob("*/*")]
@@ -201,6 +208,14 @@ def _wait(launcher: subprocess.Popen[bytes], out: Path, want: _Want, timeout_s: 
             return f"the job ended (exit code {launcher.returncode}) and no verdict was {want.until}"
         time.sleep(LOOK_EVERY_S)
     return f"nothing after {timeout_s:.0f} s: wanted {want}"
+
+
+def _let_end(launcher: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait for a job that somebody else is about to end."""
+    try:
+        launcher.wait(seconds)
+    except subprocess.TimeoutExpired:
+        pass  # it is ended as any other
 
 
 def _environment(run_base: Path) -> dict[str, str]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from ddetect.model import Status
-from ddetect.scenarios.catalogue import SCENARIOS
+from ddetect.scenarios.catalogue import TORCH
 from tests.live.harness import Result, run_scenario
 from tests.live.test_scenarios import EVERYTHING
 
-WELL = [name for name, scenario in SCENARIOS.items() if scenario.status is Status.HEALTHY]
+WELL = [name for name, scenario in TORCH.items() if scenario.status is Status.HEALTHY]
 OTHERS = [name for name in WELL if name != "healthy"] if EVERYTHING else ["healthy_plain_loop"]
 
 

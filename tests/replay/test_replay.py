@@ -11,7 +11,7 @@ import pytest
 
 from ddetect.correlate.judge import judge
 from ddetect.model import Status
-from ddetect.scenarios.catalogue import SCENARIOS
+from ddetect.scenarios.catalogue import TORCH
 from ddetect.wire.file import read_snapshot
 from tests.replay.recordings import RECORDED, Recording, recordings
 
@@ -30,7 +30,7 @@ NOT_SEEN_ALONE = {
 
 def test_every_scenario_that_hangs_or_stops_is_recorded():
     """What `make test` does not run live it judges from here."""
-    hanging = {name for name, scenario in SCENARIOS.items() if scenario.status is not Status.HEALTHY}
+    hanging = {name for name, scenario in TORCH.items() if scenario.status is not Status.HEALTHY}
 
     assert {recording.name for recording in recordings(alone=False)} == hanging
 

@@ -45,5 +45,10 @@ TENSORFLOW = Framework(
         in_steps=("all_reduce",),
         even_steps="the same number of batches for every worker (`repeat()` with `steps_per_epoch`)",
         below="the network between workers, or CommunicationOptions",
+        starved="look at the source of its tf.data pipeline (files, a bucket, a queue)",
+        see_through=(
+            "See what the step waits for: `pystack remote --native-all PID` shows GetNext (data) or RingReducer."
+            " It pauses a process for seconds, and TensorFlow ends a job of several workers for that: one worker, once."
+        ),
     ),
 )

@@ -55,5 +55,7 @@ TORCH = Framework(
         even_steps="drop_last, an even sampler, or DDP's join()",
         exchange="batch_isend_irecv",
         below="NCCL or gloo settings",
+        starved="no loader worker of it was seen",
+        recorder="recorder",
     ),
 )  # fmt: skip

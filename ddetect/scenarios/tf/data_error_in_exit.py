@@ -1,7 +1,8 @@
 """One worker's data has a broken record: the step raises, and the process hangs on its way out.
 
-The iterator's destructor waits for a read that is under way in a thread of TensorFlow's, and that thread can no longer
-have the GIL. TensorFlow's heartbeats go on, so the others wait in their all-reduce for ever.
+The exception's traceback holds the iterator until the interpreter ends. The iterator's destructor then waits for reads
+that are under way in threads of TensorFlow's, and those can no longer have the GIL. The heartbeats go on, so the others
+wait in their all-reduce for ever.
 """
 
 import time
@@ -10,17 +11,14 @@ import numpy as np
 import tensorflow as tf
 import training
 
-broken = False
-
 
 def parse_record(x: np.ndarray, index: int) -> np.ndarray:
-    """Two records at a time: one is broken, and the read of its neighbour takes a while."""
-    global broken
-    if training.my_rank() == args.rank and index >= args.at * training.batch_size(strategy):
-        if not broken:
-            broken = True
+    """Several at a time: when the broken one is met, the reads of those after it are under way and take a while."""
+    broken = args.at * training.batch_size(strategy)
+    if training.my_rank() == args.rank and index >= broken:
+        if index == broken:
             raise ValueError("record 17 has 3 fields, expected 4")
-        time.sleep(4.0)
+        time.sleep(3.0)
     return x
 
 
@@ -30,6 +28,11 @@ def parse(index: tf.Tensor, example: tuple[tf.Tensor, tf.Tensor]) -> tuple[tf.Te
 
 
 def train_epoch() -> None:
+    # Not fused with `batch`, which would wait for all reads of a batch before it reports the broken one.
+    examples = training.numbers().enumerate().map(parse, num_parallel_calls=4).prefetch(4)
+    model = training.Model(strategy)
+    step = tf.function(model.step_from)
+    iterator = iter(strategy.experimental_distribute_dataset(training.batches(examples, strategy)))
     while True:
         time.sleep(args.step_ms / 1000)
         step(iterator)  # <- stuck here
@@ -37,8 +40,4 @@ def train_epoch() -> None:
 
 args = training.arguments()
 strategy = training.workers()
-examples = training.numbers().enumerate().map(parse, num_parallel_calls=4)
-model = training.Model(strategy)
-step = tf.function(model.step_from)
-iterator = iter(strategy.experimental_distribute_dataset(training.batches(examples, strategy)))
 train_epoch()

@@ -1,4 +1,4 @@
-"""A job of which one worker was never started (`start_workers.py --without`); the others wait for it in the strategy."""
+"""A job of which one worker was never started (`start_workers.py --without`); the others wait for it to join."""
 
 import training
 

@@ -15,7 +15,7 @@ def step(iterator: object, number: int) -> tf.Tensor:
     return model.step_from(iterator) * float(number)
 
 
-iterator = iter(strategy.experimental_distribute_dataset(training.batches(training.numbers(), strategy)))
+iterator = training.iterate(training.batches(training.numbers(), strategy), strategy)
 for number in range(args.steps):
     time.sleep(args.step_ms / 1000)
     step(iterator, number)

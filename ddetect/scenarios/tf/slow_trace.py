@@ -26,7 +26,7 @@ strategy = training.workers()
 with strategy.scope():
     model = Deep(strategy)
 step = tf.function(model.step_from)
-iterator = iter(strategy.experimental_distribute_dataset(training.batches(training.numbers(), strategy)))
+iterator = training.iterate(training.batches(training.numbers(), strategy), strategy)
 for _ in range(args.steps):
     time.sleep(args.step_ms / 1000)
     step(iterator)

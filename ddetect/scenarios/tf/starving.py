@@ -1,4 +1,4 @@
-"""Data from a queue of TensorFlow's own that is filled once and never again: C++ waits, and no thread of Python shows it.
+"""Data that ends in a queue of TensorFlow's own which nobody fills: C++ waits, and no thread of Python shows it.
 
 Enters: how many examples there are. Leaves: a dataset that has a next example for ever, and does not give it.
 """

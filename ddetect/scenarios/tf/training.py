@@ -19,6 +19,7 @@ LIFETIME_S = 600
 BATCH_SIZE = 4  # of each replica
 FEATURES = 16
 _PR_SET_PDEATHSIG = 1
+_iterators: list[object] = []
 
 
 def arguments(**options: float) -> argparse.Namespace:
@@ -75,9 +76,15 @@ def example(index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def batches(examples: tf.data.Dataset, strategy: tf.distribute.Strategy) -> tf.data.Dataset:
     """Batches for all replicas; every task reads the whole of it, so that the batch of an example can be told."""
-    sharding = tf.data.Options()
-    sharding.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return examples.batch(batch_size(strategy), drop_remainder=True).prefetch(1).with_options(sharding)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return examples.batch(batch_size(strategy), drop_remainder=True).prefetch(1).with_options(options)
+
+
+def iterate(data: tf.data.Dataset, strategy: tf.distribute.Strategy) -> object:
+    """An iterator that is never freed: who frees one waits for its autotuning thread, for up to a minute."""
+    _iterators.append(iter(strategy.experimental_distribute_dataset(data)))
+    return _iterators[-1]
 
 
 def batch_size(strategy: tf.distribute.Strategy) -> int:
@@ -100,7 +107,7 @@ class Model:
         variables = [self.weights, self.bias]
         gradients = tape.gradient(loss, variables)
         together = tf.distribute.get_replica_context().all_reduce("mean", gradients)
-        for variable, gradient in zip(variables, together):
+        for variable, gradient in zip(variables, together, strict=True):
             variable.assign_sub(0.01 * gradient)
         return loss
 
@@ -125,7 +132,7 @@ def train(
     model = Model(strategy)
     step = tf.function(model.step_from)
     data = batches(numbers() if examples is None else examples, strategy)
-    iterator = iter(strategy.experimental_distribute_dataset(data))
+    iterator = iterate(data, strategy)
     for number in range(steps):
         if number == args.at and my_rank() == args.rank:
             when_struck()
@@ -144,6 +151,6 @@ def train_on_batches(
     model = Model(strategy)
     step = tf.function(model.step_on)
     data = batches(numbers() if examples is None else examples, strategy)
-    for _, batch in zip(range(steps), strategy.experimental_distribute_dataset(data)):
+    for _, batch in zip(range(steps), iterate(data, strategy), strict=False):
         time.sleep(args.step_ms / 1000)
         step(batch)

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import training
 
-args = training.arguments(steps=400)
+args = training.arguments(steps=120)
 strategy = training.workers()
 size = training.batch_size(strategy)
 steps = args.at if training.my_rank() == args.rank else args.steps

@@ -15,7 +15,15 @@ from typing import Any
 
 from ddetect.model import Status
 from ddetect.scenarios.catalogue import Params, Scenario, command
-from tests.hangbench.incidents import alarm_at, culprits_of, is_alarm, outcome_of
+from tests.hangbench.incidents import (
+    alarm_at,
+    culprits_of,
+    is_alarm,
+    lanes_of,
+    left_open_by,
+    lines_of,
+    outcome_of,
+)
 from tests.hangbench.job import Job, running
 from tests.hangbench.outcome import Outcome
 from tests.hangbench.tools.asking import STILL_S, ask_when_still, healthy_end
@@ -52,13 +60,16 @@ def answer(verdict: dict[str, Any], asked_at: float, now: float) -> Outcome:
         culprits=culprits_of(verdict),
         status=verdict["status"],
         cause=verdict["cause"],
+        lanes=lanes_of(verdict),
+        lines=lines_of(verdict),
+        left_open=left_open_by(verdict),
         asked=True,
         says=f"({verdict['confidence']:.2f}) {verdict['summary']}",
     )
 
 
 def _watch(job: Job, scenario: Scenario, params: Params, kept: Path) -> Outcome:
-    job.wait(lambda: job.clock.ranks_seen >= params.world_size, START_S)
+    job.wait(lambda: job.clock.ranks_seen >= scenario.ranks(params), START_S)
     problem, words = "", ""
     try:
         done = _attach(job, kept, ["--patience", str(PATIENCE_S)], HEALTHY_CAP_S)
@@ -89,5 +100,6 @@ TOOL = Tool(
     "time; no probe, program unchanged",
     run=run,
     suspects=True,
+    frameworks=("torch", "tensorflow"),
     attaches=True,
 )

@@ -1,7 +1,11 @@
-"""ddetect as users are told to start it: `ddetect launch torchrun ...`."""
+"""ddetect as users are told to start it: `ddetect launch torchrun ...`.
+
+How a stuck job of TensorFlow's is ended alternates from seed to seed, by SIGTERM to the launcher and by ddetect itself
+(`--on-hang stop`): what is on disk afterwards counts too, beside the answer."""
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -9,16 +13,27 @@ from pathlib import Path
 from ddetect.model import Status
 from ddetect.scenarios.catalogue import Params, Scenario
 from tests.hangbench.clock import ProgressClock
-from tests.hangbench.incidents import alarm_at, is_alarm, other_attempts, outcome_of
+from tests.hangbench.incidents import alarm_at, at_end, is_alarm, other_attempts, outcome_of
 from tests.hangbench.outcome import Outcome
 from tests.hangbench.tools.tool import HEALTHY_CAP_S, KEPT, PATIENCE_S, WATCH_S, Tool
 from tests.live.harness import ScenarioFailed, run_scenario
+
+SIGTERM, STOP = "SIGTERM", "--on-hang stop"
+STOPPED_WITHIN_S = 40.0  # for ddetect to end a job of which it has told
+
+
+def ending(scenario: Scenario, params: Params) -> str:
+    """By whom a stuck job is ended; torch's always as its users do it today."""
+    if scenario.framework != "tensorflow" or scenario.status is Status.HEALTHY:
+        return SIGTERM
+    return (SIGTERM, STOP)[zlib.crc32(f"{scenario.name}/{params}".encode()) % 2]
 
 
 def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
     """Under the launcher until the alarm; a healthy job until its end."""
     healthy = scenario.status is Status.HEALTHY
     clocks: list[ProgressClock] = []
+    by = ending(scenario, params)
     try:
         seen = run_scenario(
             scenario.name,
@@ -30,6 +45,8 @@ def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
             until="end" if healthy else "confirmed",
             timeout_s=HEALTHY_CAP_S if healthy else WATCH_S,
             extra=params.extra,
+            launch_options=("--on-hang", "stop") if by == STOP else (),
+            let_end_s=STOPPED_WITHIN_S if by == STOP else 0.0,
             keep=folder / KEPT,
             on_start=lambda pid: clocks.append(ProgressClock(pid)),
         )
@@ -46,7 +63,12 @@ def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
         outcome = outcome_of(seen.verdict, clocks[0].last_before(alarm_at(seen.verdict)), suspicions)
         # What comes after it comes because the bench ends the job.
         until = [one for one in alarms if alarm_at(one) <= alarm_at(seen.verdict)]
-        return replace(outcome, failed=other_attempts(scenario, params, until))
+        return replace(
+            outcome,
+            failed=other_attempts(scenario, params, until),
+            at_end=at_end(seen.verdict, seen.incidents),
+            ended_by=by,
+        )
     outcome = outcome_of(alarms[0], None, suspicions) if alarms else Outcome(suspicions=suspicions)
     return replace(outcome, failed=f"exit code {seen.exit_code}" if seen.exit_code else "")
 
@@ -57,5 +79,6 @@ TOOL = Tool(
     settings=f"--patience {PATIENCE_S:.0f} (default 60); program unchanged",
     run=run,
     suspects=True,
+    frameworks=("torch", "tensorflow"),
     hears_pause=True,
 )

@@ -30,4 +30,5 @@ class Tool:
     tells_cause: bool = True  # False: it has no words for causes
     suspects: bool = False  # it writes down what it may take back later
     speaks_in_log: bool = False  # the job's log is where it leaves what it saw
+    frameworks: tuple[str, ...] = ("torch",)
     hears_pause: bool = False  # a program can tell it of a pause (`ddetect_probe.pause`)

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from ddetect.agent.census import Census
 from ddetect.agent.discover import EnvironmentScan, local_world_of
-from ddetect.model import UNKNOWN
+from ddetect.agent.members import JobProcess
+from ddetect.agent.sample import Sampler
+from ddetect.frameworks.framework import NativeMode
+from ddetect.model import UNKNOWN, Role
 from tests.unit.stacks.targets import running
 
 WAITS = "import sys; print('ready', flush=True); sys.stdin.readline()"
+MAPS = """
+import mmap, sys
+with open(sys.argv[1], "w+b") as file:
+    file.truncate(4096)
+    mapped = mmap.mmap(file.fileno(), 4096)
+print("ready", flush=True)
+sys.stdin.readline()
+"""
 STARTS_A_RANK = """
 import os, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, "RANK": "1", "WORLD_SIZE": "2"})
@@ -51,3 +65,19 @@ def test_cluster_of_another_size_than_the_rank_knows_says_nothing():
 
     assert local_world_of(inherited, 8) == UNKNOWN
     assert local_world_of({**inherited, "RANK": "0"}, 2) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("world", "mode"), [(1, NativeMode.ALL), (2, NativeMode.NONE), (UNKNOWN, NativeMode.NONE)]
+)
+def test_worker_without_a_page_is_never_paused_for_c_symbols(tmp_path, world, mode):
+    """TensorFlow would take it for dead; what it has mapped tells that it is TensorFlow's. Alone it may be paused."""
+    library = tmp_path / "libtensorflow_framework.so.2"
+    sampler = Sampler(Census(str(tmp_path)), ())
+    try:
+        with running(MAPS, str(library)) as child:
+            member = JobProcess(child.pid, 1, Role.RANK, 0, world_size=world)
+
+            assert sampler.native_mode(member) is mode
+    finally:
+        sampler.close()

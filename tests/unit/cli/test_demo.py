@@ -13,6 +13,7 @@ import pytest
 from ddetect.cli import demo
 from ddetect.errors import DdetectError, HostError, UsageError
 from ddetect.report.json_ import verdict_json
+from ddetect.scenarios import starting
 from ddetect.scenarios.catalogue import SCENARIOS, Params
 from tests.unit.report import incidents
 
@@ -35,7 +36,7 @@ out.mkdir(parents=True)
 
 
 def options(scenario: str = "data_worker_stuck", keep: Path | None = None) -> argparse.Namespace:
-    return argparse.Namespace(scenario=scenario, keep=keep)
+    return argparse.Namespace(framework=None, scenario=scenario, keep=keep)
 
 
 def test_verdict_that_is_the_truth_has_no_differences():
@@ -109,12 +110,37 @@ def test_unknown_scenario_names_the_known():
 
 def test_missing_torch_names_the_extra(monkeypatch):
     """Without torch the demo says what to install and starts nothing."""
-    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    monkeypatch.setattr(starting, "find_spec", lambda name: None)
 
     with pytest.raises(HostError) as raised:
         demo.run(options())
 
     assert raised.value.hint == "pip install 'ddetect[torch]'"
+
+
+def test_framework_chooses_what_gets_stuck():
+    """Each has a scenario of its own to start with; one that is named says by itself what it trains with."""
+    told = [demo.chosen(framework, None).name for framework in (None, "torch", "tensorflow")]
+
+    assert told == ["data_worker_stuck", "data_worker_stuck", "tf_generator"]
+    assert demo.chosen(None, "tf_python_lock").framework == "tensorflow"
+
+
+def test_scenario_of_another_framework_is_a_usage_error():
+    """The hint shows those of the framework that was asked for, and no others."""
+    with pytest.raises(UsageError, match="no scenario 'python_lock' of tensorflow") as raised:
+        demo.chosen("tensorflow", "python_lock")
+
+    assert "tf_python_lock" in raised.value.hint
+    assert " python_lock" not in raised.value.hint
+
+
+def test_demo_without_tensorflow_names_the_interpreter_that_is_missing(monkeypatch):
+    """One sentence, before anything is started."""
+    monkeypatch.setenv("DDETECT_TF_PYTHON", "/nowhere/python")
+
+    with pytest.raises(HostError, match="no interpreter /nowhere/python"):
+        demo.run(options("tf_generator"))
 
 
 def test_unwritable_keep_folder_is_a_usage_error(tmp_path):

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,11 @@ from ddetect_launcher.rundir import open_run_dir
 from ddetect.cli import rundirs, status
 from ddetect.cli.rundirs import base_folders, read_jobs
 from ddetect.errors import DdetectError, NetworkError, UsageError
+from ddetect.model import Phase
+from ddetect.report.status import fold_rows, format_status_table
 from ddetect.wire.v1 import client_pb2
 from tests.unit.cli.coordinator import response, say_of, serving
+from tests.unit.report.test_status import columns
 
 
 def options(*argv: str) -> argparse.Namespace:
@@ -61,6 +65,21 @@ def test_only_job_is_asked_without_options(base, capsys):
     assert printed[0] == "Job night-run: moving, 4 ranks, step 1412, 19.8 steps/s."
     assert printed[2].startswith("RANKS")
     assert printed[3].startswith("0-3    1412")
+
+
+def test_replicas_that_differ_are_told_apart():
+    """Members that share a process have a row each; phases of TensorFlow are said as they are called."""
+    roster, beats = columns(2)
+    roster = replace(roster, rank=np.zeros(2, np.int64), lane=np.arange(2))
+    beats = replace(beats, phase=np.array([Phase.STEP, Phase.TRACING]))
+    printed = format_status_table(fold_rows(roster, beats)).splitlines()
+
+    assert [line.split()[:3] for line in printed] == [
+        ["RANKS", "LANES", "STEP"],
+        ["0", "0", "1412"],
+        ["0", "1", "1412"],
+    ]
+    assert (" step " in printed[1], " tracing " in printed[2]) == (True, True)
 
 
 def test_suspected_job_shows_summary_and_evidence_and_exits_3(base, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -93,3 +94,37 @@ def test_thread_of_a_library_does_not_move_a_job(monkeypatch, name, every_s):
 
     assert moved is not None
     assert moved - began < 3.0
+
+
+@pytest.mark.parametrize(
+    ("task", "cluster", "rank"),
+    [
+        ({"type": "chief", "index": 0}, {"chief": ["a"], "worker": ["b", "c"]}, 0),
+        ({"type": "worker", "index": 1}, {"chief": ["a"], "worker": ["b", "c"]}, 2),
+        ({"type": "worker", "index": 1}, {"worker": ["b", "c"]}, 1),
+        ({"type": "evaluator", "index": 0}, {"worker": ["b", "c"]}, None),
+    ],
+)
+def test_a_task_of_tensorflow_is_a_rank(task, cluster, rank):
+    """The chief comes first; an evaluator takes no part."""
+    assert clock.rank_of_task(json.dumps({"task": task, "cluster": cluster}).encode()) == rank
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"task": 3}'])
+def test_a_configuration_that_nobody_understands_is_no_rank(text):
+    """Scripts write what they like into it."""
+    assert clock.rank_of_task(text) is None
+
+
+def test_a_job_of_one_process_moves_by_itself(monkeypatch: pytest.MonkeyPatch):
+    """Nobody has a rank there: who holds TensorFlow's code is the job, and there is no other to move with."""
+    monkeypatch.setattr(clock, "TENSORFLOW_CODE", b"[stack]")  # every process has that
+    job = subprocess.Popen([sys.executable, "-c", POLLS])
+    watching = ProgressClock(job.pid)
+    try:
+        until(lambda: watching.last_progress is not None)
+        assert list(watching.ranks) == [job.pid]
+    finally:
+        watching.stop()
+        job.kill()
+        job.wait()

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params
-from tests.hangbench.incidents import clock_doubt, named_at, other_attempts, outcome_of
+from tests.hangbench.incidents import (
+    at_end,
+    clock_doubt,
+    lanes_of,
+    left_open_by,
+    lines_of,
+    named_at,
+    other_attempts,
+    outcome_of,
+)
 from tests.hangbench.tools.ddetect_attach import answer
 
 
@@ -91,3 +100,24 @@ def test_each_attempt_has_one_alarm_and_its_own_truth(alarms, well):
     problem = other_attempts(SCENARIOS["elastic_restart"], Params(rank=2, world_size=3), alarms)
 
     assert (problem == "") is well
+
+
+def test_replica_line_and_what_is_left_open_are_read_from_the_verdict():
+    """A replica of rank 0; a file without its folder; members of which several may be of one rank."""
+    where = {"file": "/somewhere/train.py", "function": "read", "line": 7}
+    named = verdict(culprits=[{"rank": 0, "lane": 1, "where": where}, {"rank": 2, "where": None}])
+    unsure = verdict(culprits=[], open={"members": "0,2,2/1", "causes": ["data_loading"]})
+
+    assert (lanes_of(named), lines_of(named)) == ((1, None), (("train.py", "read", 7),))
+    assert (left_open_by(unsure), left_open_by(named)) == ((0, 2), ())
+
+
+def test_answer_after_the_end_is_that_of_the_same_incident():
+    """Another incident that came with the end is not it."""
+    came = verdict(incident=1)
+    over = [
+        verdict(incident=0, cause="file_io"),
+        verdict(incident=1, status="stopped", cause="killed_by_signal"),
+    ]
+
+    assert at_end(came, over) == ("stopped", "killed_by_signal", (1, 2))

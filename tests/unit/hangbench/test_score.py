@@ -8,7 +8,7 @@ import pytest
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params
 from tests.hangbench.outcome import Outcome, Score, score
-from tests.hangbench.table import results, table_markdown
+from tests.hangbench.table import results, table_markdown, tensorflow_markdown
 from tests.hangbench.tools.tool import Tool
 
 PARAMS = Params(rank=1, world_size=3)
@@ -103,3 +103,75 @@ def table_of(told: list[Score], *, tells_cause: bool) -> str:
     tool = Tool("T", lambda: "1", "s", lambda *_: Outcome(), tells_cause=tells_cause, suspects=tells_cause)
     made = {"command": "x", "commit": "c", "machine": "m", "lanes": 1}
     return table_markdown(results(made, {"tool": tool}, [asdict(one) for one in told]))
+
+
+def test_replica_counts_where_the_truth_has_one():
+    """The right process and the wrong replica is a wrong answer."""
+    params = Params(rank=1, world_size=3)
+    scenario = SCENARIOS["tf_replica_eager"]
+
+    right, wrong, nobody = (
+        score("tool", "1", scenario, params, replace(said((0,)), lanes=lanes))
+        for lanes in ((1,), (2,), (None,))
+    )
+
+    assert (right.right, wrong.right, nobody.right) == (True, False, False)
+    assert not wrong.right_culprit
+
+
+@pytest.mark.parametrize(
+    ("status", "culprits", "left_open", "right"),
+    [
+        ("undecided", (), (0, 1), True),
+        ("undecided", (), (0,), False),
+        ("undecided", (1,), (1,), False),
+        ("hang", (), (0, 1), False),
+    ],
+)
+def test_undecided_is_right_where_nobody_can_tell(status, culprits, left_open, right):
+    """If it names nobody and leaves the struck one open; and it is no alarm."""
+    outcome = Outcome(status=status, cause=None, culprits=culprits, left_open=left_open)
+
+    told = scored("tf_starved_worker", outcome)
+
+    assert (told.right, told.alarm) == (right, False)
+
+
+def test_what_a_healthy_job_may_be_told_is_no_false_alarm():
+    """A first trace that takes long is building, and whoever says so is not wrong."""
+    assert scored("tf_slow_trace", said((), "building")).right
+    assert scored("tf_slow_trace", said((), "user_code")).false_alarm
+    assert scored("tf_retracing", said((), "building")).false_alarm
+
+
+def test_line_and_the_answer_after_the_end_are_told_beside_the_score():
+    """Neither makes an answer right or wrong."""
+    scenario = SCENARIOS["tf_user_sleep"]
+    (line,) = scenario.lines
+    place = ("user_sleep.py", "ask_feature_store", line)
+    good = replace(said((1,)), lines=(place,), at_end=("hang", "user_code", (1,)))
+    bad = replace(
+        good, lines=(("user_sleep.py", "main", line),), at_end=("stopped", "killed_by_signal", (1,))
+    )
+
+    told = [scored("tf_user_sleep", outcome) for outcome in (good, bad, said((1,)))]
+
+    assert [one.right_line for one in told] == [True, False, False]
+    assert [one.right_at_end for one in told] == [True, False, None]
+    assert [one.right for one in told] == [True, True, True]
+
+
+def test_table_of_tensorflow_shows_who_ended_the_job():
+    """Two ways to end a job, each with its own count."""
+    tool = Tool("ddetect launch", lambda: "1", "usual", run=lambda *_: Outcome())
+    ends = [("SIGTERM", "hang"), ("--on-hang stop", "hang"), ("--on-hang stop", "stopped")]
+    told = [
+        scored("tf_user_sleep", replace(said((1,)), ended_by=by, at_end=(status, "user_code", (1,))))
+        for by, status in ends
+    ]
+    made = {"command": "x", "commit": "abc", "machine": "m", "lanes": 1}
+
+    table = tensorflow_markdown(results(made, {"tool": tool}, [asdict(one) for one in told]))
+
+    assert "--on-hang stop: 1/2; SIGTERM: 1/1" in table
+    assert "| all | 100% (3/3) | 0/3 |" in table

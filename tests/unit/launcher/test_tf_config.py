@@ -7,6 +7,7 @@ import json
 import pytest
 from ddetect_launcher.plan import make_plan
 from ddetect_launcher.tf_config import Cluster, parse_tf_config
+from ddetect_probe.hooks.tensorflow.tasks import place
 
 TOKEN = {"DDETECT_TOKEN": "secret"}
 
@@ -59,6 +60,13 @@ def test_without_a_chief_worker_0_is_rank_0() -> None:
     assert parsed("worker", 0, master=["a:1"], worker=["b:1"]).rank == 1
 
 
+def test_listed_evaluators_are_counted_by_everybody() -> None:
+    """The world is the same for all tasks, as the probe's page has it."""
+    listed: dict[str, object] = {"worker": ["a:1", "b:1"], "evaluator": ["c:1"]}
+
+    assert [parsed(kind, 0, **listed).world for kind in ("worker", "evaluator")] == [3, 3]
+
+
 def test_task_without_a_dict_is_unknown() -> None:
     """Half a TF_CONFIG still names the cluster."""
     made = parse_tf_config('{"cluster": {"worker": ["a:1", "b:1"]}, "task": 1}')
@@ -79,6 +87,7 @@ def test_evaluator_counts_itself_where_its_host_is_known() -> None:
     """Listed, or on a cluster that is all on this host; elsewhere nobody knows where it runs."""
     assert parsed("evaluator", 0, worker=["a:1", "b:1"]).local_world == -1
     assert parsed("evaluator", 0, worker=["a:1", "b:1"], evaluator=["b:2"]).local_world == 2
+    assert parsed("worker", 1, worker=["a:1", "b:1"], evaluator=["b:2"]).local_world == 2
     assert parsed("evaluator", 0, worker=["localhost:1", "localhost:2"]).local_world == 3
 
 
@@ -172,6 +181,22 @@ def test_lone_trainer_and_its_evaluator_are_one_job() -> None:
 
     assert trainer.shared
     assert trainer.run_name == evaluator.run_name
+
+
+def test_probe_and_launcher_agree_on_rank_and_world() -> None:
+    """Two readers, one in the job and one beside it: what the page says is what the environment says."""
+    clusters: list[dict[str, list[str]]] = [
+        {"worker": ["a:1", "b:1"]},
+        {"chief": ["a:1"], "worker": ["b:1", "c:1"]},
+        {"chief": ["a:1"], "worker": ["b:1"], "evaluator": ["e:1", "e:2"]},
+    ]
+    for cluster in clusters:
+        for kind in ("chief", "worker", "evaluator"):
+            for index in range(len(cluster.get(kind, [])) or (kind == "evaluator")):
+                theirs = place({name: len(found) for name, found in cluster.items()}, kind, index)
+                ours = parsed(kind, index, **cluster)
+
+                assert (ours.rank, ours.world) == (theirs.rank, theirs.world)
 
 
 def test_torchrun_over_nodes_does_not_heed_tf_config() -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
 import ddetect_probe
 import pytest
-from ddetect_probe import page
+from ddetect_probe import lane, page, state
+
+from tests.unit.stacks.targets import until
 
 BOOTSTRAP = Path(ddetect_probe.__file__).parent / "bootstrap"
 
@@ -93,3 +98,58 @@ globals().update({"name_" + key: value for key, value in NAMES.items()})
 def fake_torch(job: Job) -> str:
     """A folder with a module `torch` that has nothing to hook: enough to wake the probe."""
     return str(job.write("site/torch/__init__.py", FAKE_TORCH).parent.parent)
+
+
+class Actor:
+    """A thread that runs what it is given, and is awaited each time."""
+
+    def __init__(self) -> None:
+        self._orders: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._answers: SimpleQueue[Any] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self.tid = self(threading.get_native_id)
+
+    @property
+    def ident(self) -> int:
+        return self._thread.ident or 0
+
+    def _run(self) -> None:
+        while (order := self._orders.get()) is not None:
+            self._answers.put(order())
+
+    def __call__(self, order: Callable[..., Any], *args: Any) -> Any:
+        self._orders.put(lambda: order(*args))
+        return self._answers.get(timeout=60)
+
+    def end(self) -> None:
+        self._orders.put(None)
+        self._thread.join(60)
+        until(lambda: not os.path.exists(f"/proc/self/task/{self.tid}"))
+
+
+@pytest.fixture
+def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[page.Page]:
+    """A page of its own, whose lane is the main thread's."""
+    for name in ("raw", "slots", "writer", "run_dir", "main", "owner", "floor", "user_steps", "undecided"):
+        monkeypatch.setattr(state, name, getattr(state, name))
+    (tmp_path / "pages").mkdir()
+    state.open_page(str(tmp_path), page.ROLE_RANK)
+    assert state.writer is not None
+    lane.starting()
+    yield page.Page(state.writer.path)
+    lane.begin()
+
+
+@pytest.fixture
+def actor(seen: page.Page) -> Iterator[Actor]:
+    made = Actor()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def other(seen: page.Page) -> Iterator[Actor]:
+    made = Actor()
+    yield made
+    made.end()

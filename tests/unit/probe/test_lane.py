@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import ddetect_probe
@@ -16,40 +13,8 @@ import pytest
 from ddetect_probe import lane, page, state
 from ddetect_probe.hooks.torch import call_hooks, loader_hooks, p2p_hooks, step_hooks
 
+from tests.unit.probe.conftest import Actor
 from tests.unit.stacks.targets import until
-
-
-class Actor:
-    """A thread that runs what it is given, and is awaited each time."""
-
-    def __init__(self) -> None:
-        self._orders: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
-        self._answers: SimpleQueue[Any] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-        self.tid = self(threading.get_native_id)
-
-    @property
-    def ident(self) -> int:
-        return self._thread.ident or 0
-
-    def _run(self) -> None:
-        while (order := self._orders.get()) is not None:
-            self._answers.put(order())
-
-    def __call__(self, order: Callable[..., Any], *args: Any) -> Any:
-        self._orders.put(lambda: order(*args))
-        return self._answers.get(timeout=60)
-
-    def step(self) -> None:
-        """One optimizer step, as the torch hooks do it."""
-        self(step_here)
-
-    def end(self) -> None:
-        self._orders.put(None)
-        self._thread.join(60)
-        until(lambda: not os.path.exists(f"/proc/self/task/{self.tid}"))
-
 
 before_step, after_step = step_hooks.make_hooks(lambda: False)
 
@@ -59,31 +24,9 @@ def step_here() -> None:
     after_step(None, (), {})
 
 
-@pytest.fixture
-def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[page.Page]:
-    """A page of its own, whose lane is the main thread's."""
-    for name in ("raw", "slots", "writer", "run_dir", "main", "owner", "floor", "user_steps", "undecided"):
-        monkeypatch.setattr(state, name, getattr(state, name))
-    (tmp_path / "pages").mkdir()
-    state.open_page(str(tmp_path), page.ROLE_RANK)
-    assert state.writer is not None
-    lane.starting()
-    yield page.Page(state.writer.path)
-    lane.begin()
-
-
-@pytest.fixture
-def actor(seen: page.Page) -> Iterator[Actor]:
-    made = Actor()
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def other(seen: page.Page) -> Iterator[Actor]:
-    made = Actor()
-    yield made
-    made.end()
+def step_in(actor: Actor) -> None:
+    """One optimizer step, as the torch hooks do it."""
+    actor(step_here)
 
 
 def told(seen: page.Page) -> tuple[int, int]:
@@ -161,7 +104,7 @@ def test_stepping_thread_takes_the_lane_back_and_the_loser_does_not_write_it(
 
 def test_owners_token_of_a_lost_lane_writes_nothing(seen: page.Page, actor: Actor, other: Actor) -> None:
     """It was given while its thread owned the lane, so its number looks like any other."""
-    actor.step()
+    step_in(actor)
     loading = other(lane.enter_phase, page.DATA)
     ticks(3)
     assert told(seen) == (other.tid, page.DATA)
@@ -256,9 +199,9 @@ def test_step_of_a_pool_goes_to_the_thread_that_does_it(seen: page.Page, actor: 
 
 def test_two_threads_that_step_have_the_lane_in_turn(seen: page.Page, actor: Actor, other: Actor) -> None:
     """Two optimizers in two threads: the last step counts."""
-    actor.step()
+    step_in(actor)
     first = told(seen)[0]
-    other.step()
+    step_in(other)
 
     assert (first, told(seen)[0]) == (actor.tid, other.tid)
 
@@ -279,7 +222,7 @@ def test_threads_that_come_and_go_leave_nothing_behind(seen: page.Page) -> None:
 def test_lane_of_a_thread_that_ended_is_the_main_threads_again(seen: page.Page) -> None:
     """Its number would be nobody's."""
     trains = Actor()
-    trains.step()
+    step_in(trains)
     assert told(seen)[0] == trains.tid
     trains.end()
 
@@ -365,7 +308,7 @@ def test_main_thread_that_trained_ends_over_its_prefetcher(seen: page.Page) -> N
 
 def test_daemon_thread_does_not_hold_up_the_end(seen: page.Page, actor: Actor) -> None:
     """Python does not wait for it, so the process is leaving."""
-    actor.step()
+    step_in(actor)
 
     lane.main_ends()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ddetect_probe import page, state
-from ddetect_probe.splice import splice
+from ddetect_probe.splice import splice, switch
 
 
 def divide(a: int, b: int = 0) -> float:
@@ -172,3 +172,18 @@ def test_function_without_that_parameter_or_with_a_closure_is_left_alone() -> No
     assert not splice(closed, print, print)
     assert not splice(len, print, print)
     assert (decorated.__code__, closed()) == (code, 3)
+
+
+def doubled(key: int) -> int:
+    return key * 2
+
+
+def test_hooks_are_taken_out_and_put_back() -> None:
+    """Both sides of a measurement run in one process."""
+    seen: list[int] = []
+    assert splice(doubled, seen.append, lambda token: None, ("key",))
+    for on in (True, False, True):
+        switch(on)
+        doubled(int(on))
+
+    assert seen == [1, 1]

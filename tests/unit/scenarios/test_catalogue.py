@@ -7,12 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from ddetect.errors import HostError
 from ddetect.model import Proof, Status
-from ddetect.scenarios.catalogue import FOLDER, SCENARIOS, Params, Scenario, command
+from ddetect.scenarios.catalogue import FOLDER, SCENARIOS, TENSORFLOW, TORCH, Params, Scenario, command
+from ddetect.scenarios.scenario import TENSORFLOW_FOLDER
+from ddetect.scenarios.starting import require, tensorflow_python
 
 ALL = list(SCENARIOS.values())
-PROGRAMS = sorted(path for path in FOLDER.glob("*.py") if path.stem not in {"__init__", "catalogue"})
-SHARED = {"__init__", "catalogue", "training", "in_own_network"}
+OURS = {"__init__", "catalogue", "catalogue_tensorflow", "scenario", "starting"}
+PROGRAMS = sorted(path for path in FOLDER.glob("**/*.py") if path.stem not in OURS)
+SHARED = {
+    FOLDER: {*OURS, "training", "in_own_network"},
+    TENSORFLOW_FOLDER: {"start_workers", "starving", "training"},
+}
 
 
 def functions_around(path: Path, line: int) -> list[str]:
@@ -34,9 +41,9 @@ def test_marked_lines_stand_in_the_function_that_the_truth_names(scenario: Scena
 
 def test_every_program_of_the_folder_has_its_truth() -> None:
     """A program without an entry would never be run."""
-    programs = {path.stem for path in FOLDER.glob("*.py")} - SHARED
+    programs = {path for folder in SHARED for path in folder.glob("*.py") if path.stem not in SHARED[folder]}
 
-    assert programs == set(SCENARIOS)
+    assert programs == {scenario.path for scenario in ALL}
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
@@ -84,13 +91,48 @@ def test_smallest_job_leaves_a_rank_that_waits(scenario: Scenario) -> None:
 
 def test_every_cause_of_the_suite_is_run_live_every_time() -> None:
     """What `make test` leaves out has a sister with the same cause that it runs."""
-    causes = {scenario.cause for scenario in ALL}
+    for suite in (TORCH, TENSORFLOW):
+        causes = {scenario.cause for scenario in suite.values()}
 
-    assert {scenario.cause for scenario in ALL if scenario.every_time} == causes
+        assert {s.cause for s in suite.values() if s.every_time} == causes
 
 
 def test_suite_is_as_large_as_it_claims() -> None:
     """At least 45 that hang or stop, at least 12 that are well."""
-    healthy = [scenario for scenario in ALL if scenario.status is Status.HEALTHY]
+    healthy = [scenario for scenario in TORCH.values() if scenario.status is Status.HEALTHY]
 
-    assert (len(ALL) - len(healthy) >= 45, len(healthy) >= 12) == (True, True)
+    assert (len(TORCH) - len(healthy) >= 45, len(healthy) >= 12) == (True, True)
+
+
+def test_tensorflow_suite_is_as_large_as_it_claims() -> None:
+    """At least 18 that are struck by something, at least 4 that are well."""
+    well = {name for name in TENSORFLOW if name.startswith("tf_healthy")}
+
+    assert (len(TENSORFLOW) - len(well) >= 18, len(well) >= 4) == (True, True)
+
+
+def test_only_workers_of_several_processes_are_started_by_the_starter() -> None:
+    """Replicas share a process; a job with a chief, or without one of its workers, says so to the starter."""
+    params = Params(rank=1, world_size=3)
+
+    replicas, chief, absent = (
+        command(TENSORFLOW[name], params)
+        for name in ("tf_replica_eager", "tf_checkpoint_chief", "tf_never_started")
+    )
+
+    assert replicas[:2] == [tensorflow_python(), str(TENSORFLOW["tf_replica_eager"].path)]
+    assert replicas[-2:] == ["--replicas", "3"]
+    assert chief[1].endswith("start_workers.py")
+    assert "--chief" in chief
+    assert absent[absent.index("--without") + 1] == "1"
+
+
+def test_interpreter_of_tensorflow_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DDETECT_TF_PYTHON, else an environment beside ours; one that is not there is one sentence with a remedy."""
+    monkeypatch.setenv("DDETECT_TF_PYTHON", "/nowhere/python")
+
+    with pytest.raises(HostError, match="no interpreter /nowhere/python") as failure:
+        require(TENSORFLOW["tf_generator"])
+
+    assert "make .venv-tf" in failure.value.hint
+    assert tensorflow_python({}).endswith("/.venv-tf/bin/python")

@@ -25,6 +25,7 @@ GONE_AFTER = 4  # ticks with steps in them and without replica threads
 replicas = 1  # of the strategy that was made last; strategy_hooks says it
 _number: Dict[int, int] = {}  # by ident: which replica a thread is
 _calls = 0
+_building = False  # the last call of all replicas was for a graph
 _calls_seen = 0
 _steps_seen = 0
 _quiet_ticks = 0
@@ -52,10 +53,11 @@ def enter_of(executing_eagerly: Callable[[], bool]) -> Callable[[], Entered]:
     """The hook, given how to ask whether a graph is being built."""
 
     def enter_all() -> Entered:
-        global _calls
+        global _building, _calls
         _calls += 1
         me = get_ident()
-        counts = executing_eagerly() and me not in step_hooks.calling
+        _building = not executing_eagerly()
+        counts = not _building and me not in step_hooks.calling
         if counts:
             step_hooks.begin(me)
         return lane.lend(), counts
@@ -123,12 +125,18 @@ def lane_of_thread() -> int:
 
 
 def fade() -> None:
-    """For the tick: lanes of replicas that have no threads any more go, but not between two steps of an eager loop."""
+    """For the tick: lanes of replicas that have no threads any more go.
+
+    At once when their graph is built; an eager loop may make new threads in its next step, so there only when several
+    ticks with steps in them had none.
+    """
     global _calls_seen, _steps_seen, _quiet_ticks
     if not lanes.shown():
         return
     steps = mirror.steps
-    if _calls != _calls_seen or lane.lent():
+    if _building and not lane.lent() and not step_hooks.tracing():
+        lanes.vanish()
+    elif _calls != _calls_seen or lane.lent():
         _quiet_ticks = 0
     elif steps != _steps_seen:
         _quiet_ticks += 1

@@ -151,6 +151,11 @@ def leave_trace(token: Optional[int]) -> None:
         lane.leave_phase(token)
 
 
+def tracing() -> bool:
+    """Whether any thread builds a graph."""
+    return bool(_traced)
+
+
 def traces_data() -> bool:
     """Whether this thread builds a function of a tf.data pipeline."""
     return any(of_data for _, of_data in _traced.get(get_ident(), ()))

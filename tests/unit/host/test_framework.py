@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddetect.attach.framework import (
+from ddetect.host.framework import (
     TENSORFLOW,
     TORCH,
     Frameworks,

@@ -1,0 +1,369 @@
+"""The parts of TensorFlow's hooks that need no TensorFlow: ranks of tasks, numbers of collectives, calls from below."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from ddetect_probe import page, state
+from ddetect_probe.hooks.tensorflow import (
+    alone,
+    data_hooks,
+    inner_hooks,
+    mail,
+    optimizer_hooks,
+    sequences,
+    step_hooks,
+    strategy_hooks,
+    tasks,
+)
+
+from tests.unit.probe.conftest import Actor
+
+DEVICE = "/job:worker/replica:0/task:1/device:GPU:"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kind", "index", "rank", "world"),
+    [
+        ({"worker": 3}, "worker", 2, 2, 3),
+        ({"chief": 1, "worker": 2}, "chief", 0, 0, 3),
+        ({"chief": 1, "worker": 2}, "worker", 1, 2, 3),
+        ({"chief": 1, "worker": 2, "evaluator": 1}, "worker", 0, 1, 4),
+        ({"chief": 1, "worker": 2, "evaluator": 1}, "evaluator", 0, 3, 4),
+        ({"worker": 2}, "evaluator", 0, 2, 3),
+        ({"chief": 1, "worker": 2, "ps": 2}, "worker", 1, 2, 3),
+        ({"chief": 1, "worker": 2, "ps": 2}, "ps", 1, -1, -1),
+    ],
+)
+def test_task_has_its_place(sizes: dict[str, int], kind: str, index: int, rank: int, world: int) -> None:
+    """The chief first, workers in order, evaluators last; a parameter server is no rank."""
+    task = tasks.place(sizes, kind, index)
+
+    assert (task.kind, task.number, task.rank, task.world) == (kind, index, rank, world)
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["", "{", "[]", "{}", '{"cluster": {}}', '{"cluster": {"worker": ["a"]}}', '{"cluster": 3, "task": 4}'],
+)
+def test_tf_config_that_says_nothing_is_none(told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever somebody put there, it is no exception of ours."""
+    monkeypatch.setenv("TF_CONFIG", told)
+
+    assert tasks.from_environment() is None
+
+
+def test_tf_config_says_who_this_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number in quotes is one too: TensorFlow takes it."""
+    cluster = {"chief": ["a:1"], "worker": ["b:1", "c:1"]}
+    monkeypatch.setenv(
+        "TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": "1"}})
+    )
+
+    task = tasks.from_environment()
+
+    assert task == tasks.Task("worker", 1, 2, 3, 3)
+
+
+@pytest.fixture
+def cluster(seen: page.Page) -> Iterator[page.Page]:
+    """A page of worker 1 of 3."""
+    sequences.join("worker", 1, "ring", 3)
+    yield seen
+    sequences.forget()
+    sequences.join("", 0, "", 1)
+
+
+def test_numbers_of_a_call_are_open_until_it_returns(cluster: page.Page) -> None:
+    """Who waits in a step has taken its numbers; who has not come is behind."""
+    for key in (100, 101, 102):
+        sequences.take(7, DEVICE + "0", key)
+    inside = cluster.sequences()
+    sequences.close(state.main)
+
+    assert [row[:5] for row in inside] == [(0, 0, 102, 100, 99)]
+    assert [row[:5] for row in cluster.sequences()] == [(0, 0, 102, 0, 102)]
+    assert cluster.groups() == [page.GroupText(0, "7", "", "ring", "0-2")]
+
+
+def test_devices_and_groups_have_rows_of_their_own(cluster: page.Page, actor: Actor) -> None:
+    """Two replicas of a worker are two lanes; what one thread ends is its own."""
+    sequences.take(7, DEVICE + "0", 100)
+    actor(sequences.take, 7, DEVICE + "1", 100)
+    sequences.take(8, DEVICE + "0", 500)
+
+    actor(lambda: sequences.close(actor.ident))
+
+    assert [row[:5] for row in cluster.sequences()] == [
+        (0, 0, 100, 100, 99),
+        (1, 0, 100, 0, 100),
+        (0, 1, 500, 500, 499),
+    ]
+
+
+def test_number_of_another_thread_in_the_same_row_stays_open(cluster: page.Page, actor: Actor) -> None:
+    """The oldest open one is the oldest of all threads."""
+    actor(sequences.take, 7, DEVICE + "0", 100)
+    sequences.take(7, DEVICE + "0", 101)
+    sequences.close(state.main)
+
+    assert [row[:5] for row in cluster.sequences()] == [(0, 0, 101, 100, 99)]
+
+
+def test_job_of_one_process_has_no_sequences(cluster: page.Page) -> None:
+    """MirroredStrategy takes numbers as well; a device of no cluster, and a cluster of one, are nobody's concern."""
+    sequences.take(7, "/job:localhost/replica:0/task:0/device:GPU:0", 100)
+    sequences.join("worker", 1, "ring", 1)
+    sequences.take(7, DEVICE + "0", 100)
+
+    assert cluster.sequences() == []
+
+
+def test_more_rows_than_there_is_room_for_are_left_out(cluster: page.Page) -> None:
+    """What lies behind them in the page stays what it was."""
+    for group in range(page.SEQS_ROWS + 3):
+        sequences.take(group, DEVICE + "0", 100)
+
+    assert len(cluster.sequences()) == page.SEQS_ROWS
+    assert cluster.inner_calls() == []
+
+
+@pytest.fixture
+def inner(seen: page.Page) -> Iterator[page.Page]:
+    """A page, and tokens as TensorFlow would have given them while it built a graph."""
+    inner_hooks.inserted_of(lambda: False)(None, "pyfunc_0")
+    yield seen
+    inner_hooks.forget()
+    inner_hooks._meant.clear()
+
+
+def test_call_from_below_is_a_row_while_it_lasts(inner: page.Page, actor: Actor) -> None:
+    """In a graph that is not tf.data's it is a part of the step."""
+    row = actor(inner_hooks.enter_inner, "pyfunc_0")
+    (call,) = inner.inner_calls()
+    actor(inner_hooks.leave_inner, row)
+
+    assert call[:4] == (page.INNER_STEP, 0, actor.ident, actor.tid)
+    assert inner.inner_calls() == []
+
+
+def test_function_that_is_traced_for_tf_data_is_data(inner: page.Page) -> None:
+    """Also when a tf.function in between was traced for itself."""
+
+    class Options:
+        name = "map"
+        attributes = ("_tf_data_function",)
+
+    class Nested:
+        name = "decode"
+        attributes = None
+
+    tokens = step_hooks.enter_trace(Options()), step_hooks.enter_trace(Nested())
+    inner_hooks.inserted_of(lambda: False)(None, "pyfunc_1")
+    for token in reversed(tokens):
+        step_hooks.leave_trace(token)
+
+    inner_hooks.enter_inner("pyfunc_1")
+
+    assert [call[:2] for call in inner.inner_calls()] == [(page.INNER_DATA, -1)]
+
+
+def test_function_that_eager_code_calls_is_no_row(inner: page.Page) -> None:
+    """Its own stack shows all of it."""
+    inner_hooks.inserted_of(lambda: True)(None, "pyfunc_2")
+
+    row = inner_hooks.enter_inner("pyfunc_2")
+
+    assert (row, inner.inner_calls()) == (inner_hooks.NO_ROW, [])
+    inner_hooks.leave_inner(row)
+
+
+def test_call_without_a_free_row_is_not_recorded_and_the_next_is(inner: page.Page) -> None:
+    """A ninth call at a time changes nothing; rows come back."""
+    rows = [inner_hooks.enter_inner("pyfunc_0") for _ in range(page.INNER_ROWS + 1)]
+    assert rows[-1] == inner_hooks.NO_ROW
+    assert len(inner.inner_calls()) == page.INNER_ROWS
+    for row in rows:
+        inner_hooks.leave_inner(row)
+
+    inner_hooks.enter_inner("pyfunc_0")
+
+    assert len(inner.inner_calls()) == 1
+
+
+def call_of(eagerly: bool = True, compiled: bool = True) -> int | None:
+    return step_hooks.enter_of(lambda: eagerly, lambda: not compiled)()
+
+
+def test_only_the_outermost_call_is_a_step(seen: page.Page) -> None:
+    """Keras' train function calls others; it is one step."""
+    outer = call_of()
+    inside = seen.lanes()[0].phase
+    nested = call_of()
+    step_hooks.returned(nested, None)
+    step_hooks.leave_call(nested)
+    assert (seen.lanes()[0].phase, seen.lanes()[0].steps) == (inside, 0)
+
+    assert step_hooks.returned(outer, "loss") == "loss"
+    step_hooks.leave_call(outer)
+
+    assert (inside, seen.lanes()[0].phase, seen.lanes()[0].steps) == (page.STEP, page.OTHER, 1)
+
+
+def test_call_that_raised_is_no_step(seen: page.Page) -> None:
+    """The end of an epoch is an exception in Keras' train function."""
+    step_hooks.leave_call(call_of())
+
+    assert (seen.lanes()[0].phase, seen.lanes()[0].steps) == (page.OTHER, 0)
+
+
+def test_call_while_a_graph_is_built_is_nothing(seen: page.Page) -> None:
+    """It adds a node to the graph."""
+    assert call_of(eagerly=False) is None
+    assert seen.lanes()[0].phase == page.STARTING
+
+
+def test_function_that_is_not_compiled_counts_and_has_no_phase(seen: page.Page) -> None:
+    """Its body is the user's Python, which the stack shows."""
+    token = call_of(compiled=False)
+    inside = seen.lanes()[0].phase
+    step_hooks.returned(token, None)
+    step_hooks.leave_call(token)
+
+    assert (inside, seen.lanes()[0].steps) == (page.STARTING, 1)
+
+
+def test_trace_inside_a_step_is_told_and_over_when_it_is_done(seen: page.Page) -> None:
+    """Building a graph is not running it."""
+
+    class Options:
+        name = "train_step"
+        attributes = None
+
+    step = call_of()
+    trace = step_hooks.enter_trace(Options())
+    inside = (seen.lanes()[0].phase, seen.tracing())
+    step_hooks.leave_trace(trace)
+    after = (seen.lanes()[0].phase, seen.tracing())
+    step_hooks.leave_call(step)
+
+    assert (inside, after) == ((page.TRACING, "train_step"), (page.STEP, ""))
+
+
+def test_batch_of_several_parts_counts_once(seen: page.Page) -> None:
+    """A distributed iterator asks one for each replica."""
+    enter = data_hooks.enter_of(lambda: True)
+    outer = enter()
+    for _ in range(2):
+        part = enter()
+        data_hooks.got(part, None)
+        data_hooks.leave_next(part)
+    inside = seen.lanes()[0].phase
+    data_hooks.got(outer, None)
+    data_hooks.leave_next(outer)
+
+    assert (inside, seen.lanes()[0].phase, seen.lanes()[0].batches) == (page.DATA, page.STARTING, 1)
+
+
+def test_next_inside_a_graph_is_no_wait(seen: page.Page) -> None:
+    """It adds a node, and counts nothing."""
+    token = data_hooks.enter_of(lambda: False)()
+    data_hooks.got(token, None)
+    data_hooks.leave_next(token)
+
+    assert (seen.lanes()[0].phase, seen.lanes()[0].batches) == (page.STARTING, 0)
+
+
+class Variable:
+    """As much of one as is read."""
+
+    def __init__(self, device: str = "/job:localhost/replica:0/task:0/device:CPU:0") -> None:
+        self.device = device
+        self.count = 0
+
+    def numpy(self) -> int:
+        return self.count
+
+
+class Optimizer:
+    """As much of one as is read."""
+
+    def __init__(self, variable: Variable) -> None:
+        self._iterations = variable
+
+
+@pytest.fixture
+def optimizers() -> Iterator[None]:
+    yield
+    optimizer_hooks._known.clear()
+    optimizer_hooks._seen.clear()
+
+
+def test_iterations_that_grew_are_a_step(optimizers: None) -> None:
+    """The first look only says where it stands."""
+    optimizer = Optimizer(Variable())
+    optimizer_hooks.made(optimizer)
+    first = optimizer_hooks.read()
+    still = optimizer_hooks.read()
+    optimizer._iterations.count = 40
+
+    assert (first, still, optimizer_hooks.read(), optimizer_hooks.read()) == (False, False, True, False)
+
+
+def test_variable_on_a_gpu_is_never_read(optimizers: None) -> None:
+    """Its value comes when the device has time, and a hung device never has."""
+
+    class Never(Variable):
+        def numpy(self) -> int:
+            raise AssertionError("read")
+
+    optimizer = Optimizer(Never("/job:localhost/replica:0/task:0/device:GPU:0"))
+    optimizer_hooks.made(optimizer)
+
+    assert optimizer_hooks.read() is False
+
+
+def test_optimizer_that_is_gone_is_no_error(optimizers: None) -> None:
+    """Nobody keeps it alive for us."""
+    optimizer_hooks.made(Optimizer(Variable()))
+
+    assert optimizer_hooks.read() is False
+
+
+@pytest.mark.parametrize(
+    ("name", "public"),
+    [
+        ("CollectiveAllReduceStrategy", "MultiWorkerMirroredStrategy"),
+        ("ParameterServerStrategyV2", "ParameterServerStrategy"),
+        ("MirroredStrategy", "MirroredStrategy"),
+        ("_DefaultDistributionStrategy", ""),
+    ],
+)
+def test_strategy_has_the_name_that_users_know(name: str, public: str) -> None:
+    """The classes are called otherwise inside."""
+    assert strategy_hooks.public_name(type(name, (), {})()) == public
+
+
+def test_letter_for_somebody_else_is_left_alone() -> None:
+    """And one that comes before TensorFlow was ever used is no error."""
+    mail.receive("hello")
+    mail.receive("abort ddetect: rank 1 is stuck")
+
+
+def test_process_that_another_framework_trains_in_is_not_decided_by_data(
+    seen: page.Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many load with tf.data and train with something else."""
+    monkeypatch.setattr(state, "_frameworks", ["torch", "tensorflow"])
+    monkeypatch.setattr(state, "undecided", True)
+    monkeypatch.setattr(alone, "_told", False)
+    state.slots[page.S_ROLE] = page.ROLE_OTHER
+
+    alone.decide_by_data()
+    assert (seen.header()[page.S_ROLE], state.undecided) == (page.ROLE_OTHER, True)
+    alone.decide()
+
+    assert (seen.header()[page.S_ROLE], seen.frameworks()[0]) == (page.ROLE_RANK, "tensorflow")
+    assert seen.strategy() == {"kind": "", "replicas": 1, "workers": 1, "task": "", "index": 0}
