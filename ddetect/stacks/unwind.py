@@ -2,8 +2,8 @@
 
 Enters: a pid. Leaves: on stdout what `pystack remote --native-all` would print, so that one parser reads both. Where to
 return to is read while the threads stand still; which symbols that are, which takes seconds in a library of half a
-gigabyte, is looked up when they run again. libdw does both; it comes with pystack.
-Never here: anything of ddetect; a process of which threads are stopped, traced or in D (dump.py asks for none).
+gigabyte, is looked up when they run again. libdw walks the stacks; it comes with pystack.
+Never here: a process of which threads are stopped, traced or in D (dump.py asks for none).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_long, c_size_t, c_
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from ddetect.stacks.elf import Functions
 
 DEEPEST = 128
 _SEIZE, _INTERRUPT, _DETACH = 0x4206, 0x4207, 17
@@ -49,6 +51,7 @@ class Unwinder:
             raise OSError(f"no such process: {pid}")
         self._dw.dwfl_report_end(self._dwfl, None, None)
         self._names: dict[int, str] = {}
+        self._files: dict[str, Functions | None] = {}
 
     def read(self) -> dict[int, list[int]]:
         """Stop all threads, note where each would return to, let them run: {tid: addresses, innermost first}."""
@@ -70,12 +73,26 @@ class Unwinder:
         """The symbol of an address and its library, as pystack prints them."""
         if address not in self._names:
             module = self._dw.dwfl_addrmodule(self._dwfl, address)
-            raw = self._dw.dwfl_module_addrname(module, address) if module else None
-            library = self._dw.dwfl_module_info(module, *[None] * 7) if module else None
-            self._names[address] = (
-                f"{_demangled(raw or b'???')} ({(library or b'?').decode(errors='replace')})"
-            )
+            start, library = c_uint64(), b"?"
+            if module:
+                library = self._dw.dwfl_module_info(module, None, byref(start), *[None] * 5) or b"?"
+            path = library.decode(errors="replace")
+            raw = self._function(path, address - start.value)
+            if not raw and module:
+                raw = self._dw.dwfl_module_addrname(module, address)
+            self._names[address] = f"{_demangled(raw or b'???')} ({path})"
         return self._names[address]
+
+    def _function(self, path: str, offset: int) -> bytes:
+        if path not in self._files:
+            try:
+                self._files[path] = Functions(path)
+            except ValueError:
+                self._files[path] = (
+                    None  # the kernel's own piece of code, a file that was replaced: libdw may know
+                )
+        functions = self._files[path]
+        return functions.name(offset) if functions is not None else b""
 
     def _threads(self) -> list[int]:
         return [int(tid) for tid in os.listdir(f"/proc/{self._pid}/task")]
@@ -153,9 +170,20 @@ def _demangled(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
+def sees_the_same_files(pid: int) -> bool:
+    """Whether a path means the same file to it and to us; else we would name its functions after our libraries."""
+    try:
+        return os.path.samefile(f"/proc/{pid}/ns/mnt", "/proc/self/ns/mnt")
+    except OSError:
+        return False
+
+
 def main() -> int:
     """Print the threads of one process."""
     pid = int(sys.argv[1])
+    if not sees_the_same_files(pid):
+        print("its libraries are not ours: it runs in another container", file=sys.stderr)
+        return 1
     unwinder = Unwinder(pid)
     for tid, addresses in sorted(unwinder.read().items()):
         try:

@@ -21,6 +21,7 @@ from ddetect.stacks.parse import SeenThread
 from ddetect.stacks.program import Ran, run_pausing
 from ddetect.stacks.pystack import Paused
 from ddetect.stacks.symbols import NativeThread
+from ddetect.stacks.unwind import sees_the_same_files
 from tests.unit.stacks.targets import fall_asleep, running
 
 pytestmark = pytest.mark.usefixtures("unhurried")
@@ -257,3 +258,11 @@ def test_process_that_may_not_be_traced_is_not_tried_twice(monkeypatch: pytest.M
 
     with pytest.raises(DumpFailed, match="ptrace"):
         read_threads(7, pause_s=2.0, timeout_s=4.0)
+
+
+def test_own_container_is_told_from_none_at_all():
+    """A process that is gone, or that may not be asked, has no files of ours."""
+    with running(SLEEPER) as child:
+        assert sees_the_same_files(child.pid)
+
+    assert not sees_the_same_files(child.pid)
