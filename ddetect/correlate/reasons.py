@@ -222,6 +222,7 @@ def _data(scene: Scene, seen: SeenProcess) -> Reason:
     """The rank waits for a batch: which loader worker does not deliver, or which line of the dataset is it in?"""
     workers = scene.others_of(seen.rank, Role.LOADER_WORKER)
     if seen.doing.kind is Kind.FETCH or not workers:
+        seen = seen if seen.doing.kind is Kind.FETCH else _fetching_thread(scene, seen) or seen
         loads = Deed(Act.LOADS_DATA, inner=_sits(seen))
         if seen.in_disk_wait or seen.doing.posture is Posture.FILE:
             return _reason(scene, seen, Cause.FILE_IO, loads)
@@ -253,7 +254,7 @@ def _data(scene: Scene, seen: SeenProcess) -> Reason:
 
 
 def _fetching_thread(scene: Scene, seen: SeenProcess) -> SeenProcess | None:
-    """The rank, as seen through the thread that has the batch in its hands: the one that pins memory."""
+    """The rank, as seen through the thread that has the batch in its hands: it pins memory, or makes the data."""
     for thread in seen.sighting.threads:
         if thread is not seen.doing.thread and any(
             scene.framework.hands_over.search(frame.file) for frame in thread.stack

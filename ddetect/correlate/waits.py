@@ -215,7 +215,14 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
         inside = known & ~absent
         if standing.announced:  # it has the number, and its own sighting says what it does before it enters
             late = inside & (standing.oldest_open == seq) & ~np.isin(standing.members, here)
-            presumed, inside = np.concatenate([presumed, standing.members[late]]), inside & ~late
+            # Nobody gets through alone: who has left while others are in it has raised, and is seen elsewhere.
+            left = np.isin(
+                standing.members, presume(scene, standing.members[inside & (standing.oldest_open == 0)])[0]
+            )
+            presumed, inside = (
+                np.concatenate([presumed, standing.members[late | left]]),
+                inside & ~late & ~left,
+            )
         calls = calls_at(scene.snapshot, standing, int(seq))
         mine = [call.spec for call in calls if np.isin(here, call.ranks).any()]
         first = min(mine, key=lambda spec: (spec.op, spec.root)) if mine else None

@@ -38,6 +38,7 @@ TENSORFLOW = Framework(
     ),
     native_mode=lambda world: NativeMode.ALL if world == 1 else NativeMode.NONE,
     raises_letters=True,
+    hands_over=re.compile(r"tensorflow/python/ops/script_ops\.py$"),  # Python that a pipeline calls
     between_lanes=frozenset({"merge_call"}),
     words=Words(
         inside="a step",

@@ -8,7 +8,7 @@ import pytest
 
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.frameworks.tensorflow.deaths import saw_a_death, tells_of_a_peer
-from ddetect.model import Cause, Departure, Frame, Gone, Phase, Role, Status, Verdict
+from ddetect.model import Cause, Departure, Frame, Gone, Phase, Role, Status, Thread, Verdict
 from ddetect.report.json_ import verdict_json
 from tests.unit.frameworks.tf_scenes import (
     ALL_REPLICAS,
@@ -123,6 +123,16 @@ def test_eager_wait_for_data_is_told_from_the_reduction_of_the_others():
     assert verdict.waiting[0].on == "all_reduce"
 
 
+def test_line_of_a_generator_is_named_though_the_loop_waits_eagerly():
+    """The loop stands in `next()`; what it waits for is a thread of Python's."""
+    others = Member((EAGER_REDUCE,), Phase.COLLECTIVE, 152, 152)
+    verdict = said(Job([others, Member((NEXT, GENERATOR), Phase.DATA, 151), others]))
+
+    assert named(verdict) == (Cause.DATA_LOADING, (1,))
+    assert verdict.culprits[0].where is not None
+    assert verdict.culprits[0].where.function == "read_shard"
+
+
 def test_tracing_worker_builds():
     """It traces again while the others wait: its line is the caller's, not one of the generated file."""
     verdict = said(Job([in_step(), elsewhere(TRACING, phase=Phase.TRACING), in_step()]))
@@ -156,6 +166,16 @@ def test_worker_that_holds_the_gil_is_named():
     verdict = said(Job([in_step(), replace(in_step(holder), tick_age_s=9.0), in_step()]))
 
     assert named(verdict) == (Cause.GIL_HELD, (1,))
+
+
+def test_worker_that_raised_in_the_step_and_stays_is_named():
+    """It has left the step whose numbers it took; Python is gone from its main thread, and the process is not."""
+    stays = Member(
+        (Thread("MainThread", True, False, False, (), **{"state": "S", **FUTEX}),), Phase.EXITING, 130
+    )
+    verdict = said(Job([in_step(), stays, in_step()]))
+
+    assert named(verdict) == (Cause.LEFT_EARLY, (1,))
 
 
 def test_worker_that_ended_in_peace_left_early():
