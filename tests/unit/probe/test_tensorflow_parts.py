@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from ddetect_probe import page, state
@@ -209,7 +210,8 @@ def test_function_that_is_called_from_below_does_no_steps(inner: page.Page, acto
 
 
 def call_of(eagerly: bool = True, compiled: bool = True) -> int | None:
-    return step_hooks.enter_of(lambda: eagerly, lambda: not compiled)()
+    settings = SimpleNamespace(RUN_FUNCTIONS_EAGERLY=not compiled)
+    return step_hooks.enter_of(lambda: eagerly, settings)()
 
 
 def test_only_the_outermost_call_is_a_step(seen: page.Page) -> None:
