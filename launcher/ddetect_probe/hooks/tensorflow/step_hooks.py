@@ -94,7 +94,7 @@ def begin(ident: int) -> None:
 
 
 def returned(token: Optional[int], value: Any) -> Any:
-    """A call has returned, and not raised: if it is the outermost, it was a step. Inlined: this is every step's cost."""
+    """A call has returned, and not raised: if it is the outermost, it was a step. Inlined: every step pays for it."""
     if token is not None and not lane.lender:
         now = monotonic_ns()
         if not state.user_steps:
