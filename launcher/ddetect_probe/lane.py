@@ -54,7 +54,7 @@ class KnownThread:
 others: Dict[int, KnownThread] = {}  # by ident; never the owner
 _own = KnownThread(0)
 _astray: Set[int] = set()  # lost the lane while they were inside: their tokens look like the owner's
-_lender = 0  # ident of the thread that has lent the lane to another, 0 if none has
+lender = 0  # ident of the thread that has lent the lane to another, 0 if none has
 _steps_seen = 0  # a higher number in the mirror: the owner has done steps
 _word_seen = 0
 _looked_ns = 0
@@ -62,10 +62,10 @@ _looked_ns = 0
 
 def begin() -> None:
     """With a new page, the main thread owns the lane (in a forked child, the thread that forked)."""
-    global _own, _lender, _steps_seen
+    global _own, lender, _steps_seen
     others.clear()
     _astray.clear()
-    _lender = 0
+    lender = 0
     _own = KnownThread(os.getpid())  # the kernel's number of a main thread is its process's
     _steps_seen = 0
     state.owner, state.floor = state.main, 0
@@ -161,17 +161,17 @@ def leave(token: int, now: int, only_from: int = NOTHING) -> None:
 
 def lend() -> bool:
     """This thread lets another one stand for it, the next that calls `borrow`; False if somebody does already."""
-    global _lender
-    if _lender:
+    global lender
+    if lender:
         return False
-    _lender = get_ident()
+    lender = get_ident()
     return True
 
 
 def borrow(phase: int) -> None:
     """This thread stands for the lender from now on: the lane is its own, whatever else goes on."""
     me = get_ident()
-    if _lender and me not in (_lender, state.owner):
+    if lender and me not in (lender, state.owner):
         known = _known(me)
         known.phase, known.since_ns = phase, monotonic_ns()
         _hand_over(me, known)
@@ -179,15 +179,15 @@ def borrow(phase: int) -> None:
 
 def lent() -> bool:
     """Whether somebody stands for the thread that lane 0 is of."""
-    return _lender != 0
+    return lender != 0
 
 
 def give_back() -> None:
     """The lender, which calls this, has the lane again; who stood for it is forgotten."""
-    global _lender
-    if get_ident() != _lender:
+    global lender
+    if get_ident() != lender:
         return
-    _lender, borrower = 0, state.owner
+    lender, borrower = 0, state.owner
     if borrower != get_ident():
         _hand_over(get_ident(), _known(get_ident()))
         others.pop(borrower, None)
@@ -260,7 +260,7 @@ def arbitrate() -> None:
     word = state.slots[LANE]
     still = word == _word_seen
     settled_ns, _word_seen, _looked_ns = _looked_ns, word, monotonic_ns()
-    if _lender:
+    if lender:
         return
     if state.owner != state.main and not _lives(_own):
         _owner_died()
@@ -345,7 +345,7 @@ def _known(ident: int) -> KnownThread:
 
 def _wins(known: KnownThread) -> bool:
     """Whether a thread gets the lane at once."""
-    if _lender:
+    if lender:
         return False
     stepped = _owner_stepped()
     if not _inside(mirror.phase):

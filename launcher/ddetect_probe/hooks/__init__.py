@@ -7,9 +7,9 @@ The module that `Framework.hooks` names has
     identity() -> Identity   who the launcher says this process is,
     install()                hooks the framework, which has just been imported; once per interpreter,
     on_rank()                this process is a rank, or has just become one; more than once.
-Its hooks write lane 0 through `lane.enter_phase`, `lane.leave_phase` and `lane.user_step`, call `state.become_rank` and
-`state.decide_alone` with what they learn, and say `state.broken` when they switch themselves off. None may raise into
-the job.
+Its hooks write lane 0 through `lane.enter_phase`, `lane.leave_phase` and `lane.user_step`, other lanes through `lanes`,
+call `state.become_rank` and `state.decide_alone` with what they learn, and say `state.broken` when they switch
+themselves off. None may raise into the job.
 """
 
 from __future__ import annotations

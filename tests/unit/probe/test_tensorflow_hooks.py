@@ -189,11 +189,13 @@ def test_plain_loop_says_data_trace_step_and_who_is_called_from_below(job: Job) 
     go_on(process)
 
     assert heard(process) == "in the generator"
-    until(lambda: lane_0(seen).phase == page.DATA)
+    until(
+        lambda: (lane_0(seen).phase, lane_0(seen).batches) == (page.DATA, 2)
+    )  # tf.data runs ahead by itself
     (call,) = seen.inner_calls()
     assert (call.what, call.lane) == (page.INNER_DATA, -1)
     assert call.tid != process.pid
-    assert (lane_0(seen).batches, lane_0(seen).steps, seen.tracing()) == (2, 2, "")
+    assert (lane_0(seen).steps, seen.tracing()) == (2, "")
     go_on(process)
 
     assert heard(process) == "in py_function"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from ddetect_probe import page, state
@@ -138,6 +139,7 @@ def inner(seen: page.Page) -> Iterator[page.Page]:
     yield seen
     inner_hooks.forget()
     inner_hooks._meant.clear()
+    step_hooks.forget()
 
 
 def test_call_from_below_is_a_row_while_it_lasts(inner: page.Page, actor: Actor) -> None:
@@ -175,27 +177,41 @@ def test_function_that_eager_code_calls_is_no_row(inner: page.Page) -> None:
     """Its own stack shows all of it."""
     inner_hooks.inserted_of(lambda: True)(None, "pyfunc_2")
 
-    row = inner_hooks.enter_inner("pyfunc_2")
+    entered = inner_hooks.enter_inner("pyfunc_2")
 
-    assert (row, inner.inner_calls()) == (inner_hooks.NO_ROW, [])
-    inner_hooks.leave_inner(row)
+    assert inner.inner_calls() == []
+    inner_hooks.leave_inner(entered)
 
 
 def test_call_without_a_free_row_is_not_recorded_and_the_next_is(inner: page.Page) -> None:
     """A ninth call at a time changes nothing; rows come back."""
     rows = [inner_hooks.enter_inner("pyfunc_0") for _ in range(page.INNER_ROWS + 1)]
-    assert rows[-1] == inner_hooks.NO_ROW
     assert len(inner.inner_calls()) == page.INNER_ROWS
-    for row in rows:
+    for row in reversed(rows):
         inner_hooks.leave_inner(row)
+    assert inner.inner_calls() == []
 
     inner_hooks.enter_inner("pyfunc_0")
 
     assert len(inner.inner_calls()) == 1
 
 
+def test_function_that_is_called_from_below_does_no_steps(inner: page.Page, actor: Actor) -> None:
+    """It prepares samples, in a thread of the runtime; in the main thread it is inside a step already."""
+    entered = actor(inner_hooks.enter_inner, "pyfunc_0")
+    assert actor(call_of) is None
+    actor(inner_hooks.leave_inner, entered)
+    step = call_of()
+    inner_hooks.leave_inner(inner_hooks.enter_inner("pyfunc_0"))
+    assert call_of() is None
+    step_hooks.leave_call(step)
+
+    assert (actor(call_of) is None, inner.lanes()[0].steps) == (False, 0)
+
+
 def call_of(eagerly: bool = True, compiled: bool = True) -> int | None:
-    return step_hooks.enter_of(lambda: eagerly, lambda: not compiled)()
+    settings = SimpleNamespace(RUN_FUNCTIONS_EAGERLY=not compiled)
+    return step_hooks.enter_of(lambda: eagerly, settings)()
 
 
 def test_only_the_outermost_call_is_a_step(seen: page.Page) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from _thread import get_ident, get_native_id
 from time import monotonic_ns
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ddetect_probe import page, state
 from ddetect_probe.hooks.tensorflow import replica_hooks, step_hooks
@@ -50,26 +50,38 @@ def inserted_of(executing_eagerly: Callable[[], bool]) -> Callable[[Any, str], s
 
 
 def enter_inner(token: Any) -> int:
-    """The runtime calls; with `token` it says what."""
+    """The runtime calls; with `token` it says what. Returns the row, times two, and whether it was outside before.
+
+    What the called function calls in turn is no step of the training: a tf.function that prepares a sample, say.
+    """
+    me = get_ident()
+    outside = me not in step_hooks.calling
+    if outside:
+        step_hooks.calling.add(me)
+    return _row_of(token, me) * 2 + outside
+
+
+def _row_of(token: Any, me: int) -> int:
     meant = _meant.get(token)
     if meant is None:
-        meant = _meant.get(token.decode()) if type(token) is bytes else None
-        if meant is None:
-            return NO_ROW
+        return NO_ROW
     try:
         row = _free.pop()
     except IndexError:
         return NO_ROW
     _counters[row] = counter = _counters[row] + 2
-    pack_inner(
-        state.raw, (INNER_AT + row * INNER_WIDTH) * 8, counter, meant[0], meant[1], get_ident(), get_native_id(),
-        monotonic_ns(),
-    )  # fmt: skip
+    at = (INNER_AT + row * INNER_WIDTH) * 8
+    pack_inner(state.raw, at, counter, meant[0], meant[1], me, get_native_id(), monotonic_ns())
     return row
 
 
-def leave_inner(row: int) -> None:
+def leave_inner(entered: Optional[int]) -> None:
     """It has what it wanted; one store frees the row."""
+    if entered is None:
+        return
+    if entered & 1:
+        step_hooks.calling.discard(get_ident())
+    row = entered >> 1
     if row >= 0:
         state.slots[INNER_AT + row * INNER_WIDTH + 1] = 0
         _free.append(row)

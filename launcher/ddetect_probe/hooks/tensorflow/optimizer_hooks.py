@@ -109,8 +109,10 @@ def _run() -> None:
             if read():
                 step_hooks.count_inside(monotonic_ns())
             _reading = False
-    except BaseException:  # whatever it is, only this is lost; `_reading` stays, so nobody asks again
-        _reading = True
+    except Exception:
+        state.broken("iterations")  # `_reading` stays, so nobody asks again
+    except BaseException:
+        pass  # the interpreter goes down around us
 
 
 def read() -> bool:

@@ -46,7 +46,7 @@ def hooks_of(module: str) -> Callable[[], None]:
         context = loaded("eager.context")
         eager_run = loaded("eager.polymorphic_function.eager_function_run")
 
-        enter = enter_of(context.executing_eagerly, lambda: eager_run.RUN_FUNCTIONS_EAGERLY)
+        enter = enter_of(context.executing_eagerly, eager_run)
         for name, owner, method in CALLED:
             if name == module:
                 function = getattr(getattr(sys.modules[name], owner), method)
@@ -64,15 +64,17 @@ def install_tracing() -> None:
         state.broken("tracing")
 
 
-def enter_of(executing_eagerly: Executing, runs_eagerly: Callable[[], bool]) -> Callable[[], Optional[int]]:
-    """The hook, given how to ask whether a graph is being built, and whether functions are not compiled at all."""
+def enter_of(executing_eagerly: Executing, settings: Any) -> Callable[[], Optional[int]]:
+    """The hook, given how to ask whether a graph is being built, and where it says that functions are not compiled."""
 
     def enter_call() -> Optional[int]:
         me = get_ident()
         if me in calling or not executing_eagerly():
             return None
-        begin(me)
-        if runs_eagerly():
+        calling.add(me)
+        if state.undecided:
+            alone.decide()
+        if settings.RUN_FUNCTIONS_EAGERLY:
             return NOTHING
         if me != state.owner:
             return lane.enter(STEP, monotonic_ns())
@@ -92,10 +94,33 @@ def begin(ident: int) -> None:
 
 
 def returned(token: Optional[int], value: Any) -> Any:
-    """A call has returned, and not raised: if it is the outermost, it was a step."""
-    if token is not None and not lane.lent():
-        count_step(monotonic_ns())
+    """A call has returned, and not raised: if it is the outermost, it was a step. Inlined: every step pays for it."""
+    if token is not None and not lane.lender:
+        now = monotonic_ns()
+        if not state.user_steps:
+            mirror.steps = steps = mirror.steps + 1
+            pack_pair(state.raw, STEPS_AT, steps, now)
+        if token < 0 and get_ident() != state.owner:
+            lane.leave_step(now, not state.user_steps)
     return value
+
+
+def leave_call(token: Optional[int]) -> None:
+    """The outermost call is over; the collectives that it began are as well."""
+    if token is None:
+        return
+    me = get_ident()
+    calling.discard(me)
+    if me in sequences.opened:
+        sequences.close(me)
+    if token == STARTING:
+        token = OTHER  # it trains, so it has started
+    if token >= state.floor:
+        mirror.phase = token
+        state.slots[LANE] = (monotonic_ns() & KEEP) | token
+    else:
+        begun = lane.phase_before(token) == STARTING
+        lane.leave(lane.with_phase(token, OTHER) if begun else token, monotonic_ns())
 
 
 def count_step(now: int) -> None:
@@ -110,23 +135,6 @@ def count_inside(now: int) -> None:
     if not state.user_steps:
         mirror.steps = steps = mirror.steps + 1
         pack_pair(state.raw, STEPS_AT, steps, now)
-
-
-def leave_call(token: Optional[int]) -> None:
-    """The outermost call is over; the collectives that it began are as well."""
-    if token is None:
-        return
-    me = get_ident()
-    calling.discard(me)
-    if me in sequences.opened:
-        sequences.close(me)
-    if lane.phase_before(token) == STARTING:
-        token = lane.with_phase(token, OTHER)  # it trains, so it has started
-    if token >= state.floor:
-        mirror.phase = token
-        state.slots[LANE] = (monotonic_ns() & KEEP) | token
-    else:
-        lane.leave(token, monotonic_ns())
 
 
 def enter_trace(options: Any) -> int:
