@@ -150,11 +150,8 @@ def task_of(page: layout.Page) -> str:
 
 
 def _local_replicas(page: layout.Page) -> int:
-    told = page.strategy() or {}
-    replicas, workers = told.get("replicas"), told.get("workers")
-    if not isinstance(replicas, int) or not isinstance(workers, int):
-        return 0
-    return replicas // max(1, workers)
+    replicas = (page.strategy() or {}).get("replicas")
+    return replicas if isinstance(replicas, int) else 0
 
 
 def blind_spots(member: JobProcess) -> list[str]:
@@ -199,12 +196,15 @@ def calls_of(page: layout.Page, groups: dict[int, tuple[Group, ...]]) -> list[Ro
 
 
 def fetching_of(member: JobProcess, now_ns: int) -> tuple[int, float]:
-    """The dataset index a process is fetching and for how long; (-1, inf) if none."""
+    """The dataset index a process is fetching and for how long; (-1, inf) if none. Without indices, their number."""
     if member.page is None:
         return -1, math.inf
     header = member.page.header()
     index = header[layout.S_FETCH]
-    return (index, age_s(header[layout.S_FETCH_NS], now_ns)) if index >= 0 else (-1, math.inf)
+    if index >= 0:
+        return index, age_s(header[layout.S_FETCH_NS], now_ns)
+    begun = [call.since_ns for call in member.page.inner_calls() if call.what == layout.INNER_DATA]
+    return (member.page.count_inner(), age_s(max(begun), now_ns)) if begun else (-1, math.inf)
 
 
 def tick_age_of(member: JobProcess, now_ns: int) -> float:

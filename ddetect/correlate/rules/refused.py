@@ -1,63 +1,74 @@
 """Members called what does not fit together, and their framework refused it: all die of one error, at different lines.
 
-The line that fewer of them were at is named; of equals both. Where all were at one line the error alone tells, and
-whoever raised it first is named as after any fault (fault.py). Never here: members that live and hang (mismatch.py).
+The line that fewer of them were at is named; of equals both. Where all were at one line, or the others have not raised
+yet, nobody is named: the error comes to everybody, and who raised it first means nothing. Never here: members that
+live and hang (mismatch.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import culprit
+from ddetect.correlate.rules.consequence import last_words
 from ddetect.correlate.rules.death_words import death_lines
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
-from ddetect.model import Cause, Departure, Gone, Proof, Status, Where
+from ddetect.model import Cause, Departure, Frame, Gone, Proof, Status, Where
 from ddetect.model.claims import CallsRefused
 from ddetect.model.deeds import Act, CallMade, Deed, Side
 
 
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    rank: int
+    said: str
+    where: Where | None
+
+
 def calls_refused(scene: Scene, deaths: list[Gone]) -> list[Finding]:
-    """Who was where, if every one that died of it tells its line."""
-    refused = [
-        gone
-        for gone in deaths
-        if gone.how is Departure.RAISED and scene.framework.refuses_calls(gone.exception)
-    ]
-    at: dict[Where, list[Gone]] = {}
-    for gone in refused:
-        where = scene.whose.where(gone.where)
-        if where is None:
-            return []
-        at.setdefault(where, []).append(gone)
-    if len(at) < 2:
+    """Who was where, of those that died of it or are on their way out."""
+    refused = _refused(scene, deaths)
+    if not refused:
         return []
-    few = fewer({where: len(several) for where, several in at.items()}, scene.count_ranks - len(refused))
-    named = [(gone, where) for where in at if where in few for gone in at[where]]
-    if not named:
-        return []
+    at: dict[Where | None, list[_Refused]] = {}
+    for one in refused:
+        at.setdefault(one.where, []).append(one)
+    untold = scene.count_ranks - len(refused)
+    few = fewer({where: len(several) for where, several in at.items()}, untold) if len(at) > 1 else set()
+    named = [one for where in at if where in few and where is not None for one in at[where]]
     op = scene.framework.operation(None).name
     sides = tuple(
-        Side(tuple(sorted(gone.rank for gone in several)), CallMade(op), where)
+        Side(tuple(sorted(one.rank for one in several)), CallMade(op), where)
         for where, several in sorted(at.items(), key=lambda side: (len(side[1]), side[1][0].rank))
     )
     culprits = tuple(
-        replace(
-            culprit(scene, gone.rank, Deed(Act.RAISED, said=gone.exception), where=where, whole=True),
-            pid=gone.pid,
-        )
-        for gone, where in named
+        culprit(scene, one.rank, Deed(Act.RAISED, said=one.said), where=one.where, whole=True)
+        for one in named
     )
-    # The error of those that were struck says most; of the others it came from them.
-    said = min(named, key=lambda one: (len(one[0].exception), one[0].rank))[0].exception
+    # It is handed on from one to the other, each adding words of its own: the shortest is the nearest.
+    said = min(named or refused, key=lambda one: (len(one.said), one.rank)).said
     factors = [confidence.TIE] if len(few) == len(at) else []
+    proof = Proof.STRUCTURAL if named or untold <= 0 else Proof.TIME
     return [
         Finding(
-            Precedence.FIRST_FAULT, Status.STOPPED, Cause.COLLECTIVE_MISMATCH, Proof.STRUCTURAL,
+            Precedence.FIRST_FAULT, Status.STOPPED, Cause.COLLECTIVE_MISMATCH, proof,
             confidence.times(confidence.MISMATCH, *factors),
-            (CallsRefused(sides, tuple(sorted(gone.rank for gone, _ in named)), said),), culprits,
+            (CallsRefused(sides, tuple(sorted(one.rank for one in named)), said),), culprits,
             death_lines(deaths, scene.framework),
         )
     ]  # fmt: skip
+
+
+def _refused(scene: Scene, deaths: list[Gone]) -> list[_Refused]:
+    told: dict[int, tuple[str, Frame | None]] = {
+        gone.rank: (gone.exception, gone.where) for gone in deaths if gone.how is Departure.RAISED
+    }
+    told |= {rank: (raised.exception, raised.where) for rank, raised in last_words(scene).items()}
+    return [
+        _Refused(rank, said, scene.whose.where(where))
+        for rank, (said, where) in sorted(told.items())
+        if scene.framework.refuses_calls(said)
+    ]

@@ -12,7 +12,7 @@ import pytest
 from ddetect_probe import page as layout
 
 from ddetect.agent.members import JobProcess
-from ddetect.agent.pages import called_by_step, lane_rows, read_told, threads_of
+from ddetect.agent.pages import called_by_step, fetching_of, lane_rows, read_told, threads_of
 from ddetect.agent.sources import PageSource
 from ddetect.model import Group, Phase, Role
 from ddetect.report.words import name_members
@@ -100,6 +100,16 @@ def test_thread_of_such_python_is_marked(task: Task, what: int, phase: Phase):
     task.called(what, lane=-1)
 
     assert [(one.phase, one.tid) for one in called_by_step(task.process)] == [(phase, 4711)]
+
+
+def test_pipeline_that_calls_python_again_moves(task: Task):
+    """Two looks at a generator that goes on differ, two at one that stands do not."""
+    task.called(layout.INNER_DATA, lane=-1)
+    first, again = (fetching_of(task.process, time.monotonic_ns())[0] for _ in range(2))
+    task.called(layout.INNER_DATA, lane=-1)
+
+    assert first == again
+    assert fetching_of(task.process, time.monotonic_ns())[0] > first
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from ddetect.correlate.judge import judge, wants_native
 from ddetect.frameworks.tensorflow.deaths import saw_a_death, tells_of_a_peer
-from ddetect.model import Cause, Departure, Frame, Gone, Phase, Role, Status, Thread, Verdict
+from ddetect.model import Cause, Departure, Frame, Gone, Phase, Proof, Raised, Role, Status, Thread, Verdict
 from ddetect.report.json_ import verdict_json
 from tests.unit.frameworks.tf_scenes import (
     ALL_REPLICAS,
@@ -346,6 +346,36 @@ def test_workers_that_called_different_collectives_are_told_apart_by_their_lines
         "ranks called collectives that do not fit: rank 1 was in train.py:12 share_metrics; ranks 0,2 were in "
         f"train.py:140 train; they died of {MISMATCH}"
     )
+
+
+def test_refused_call_of_one_line_names_nobody():
+    """All died of it at the same line, or the others have not raised yet: who was first means nothing."""
+    dead = (
+        Gone(0, Role.RANK, -1, 4000, Departure.RAISED, 5.0, MISMATCH, Frame("train", "/job/train.py", 140)),
+    )
+    verdict = said(Job([Member()] * 3, gone=dead, numbers=False))
+
+    assert named(verdict) == (Cause.COLLECTIVE_MISMATCH, ())
+    assert verdict.proof is Proof.TIME
+
+
+def test_refused_call_is_told_by_those_on_their_way_out_too():
+    """One has died, two are still in their exit handlers: what they raised is in their pages."""
+    lines = [Frame("train", "/job/train.py", 140), Frame("share_metrics", "/job/train.py", 12)]
+    dead = (Gone(0, Role.RANK, -1, 4000, Departure.RAISED, 5.0, MISMATCH, lines[0]),)
+    job = Job(
+        [Member(), Member((ASLEEP,), Phase.EXITING), Member((ASLEEP,), Phase.EXITING)],
+        gone=dead,
+        numbers=False,
+    )
+    snapshot = job.snapshot()
+    (look, *_), raised = snapshot.looks, [Raised(MISMATCH, lines[rank == 1], fatal=True) for rank in (1, 2)]
+    sightings = tuple(
+        replace(one, raised=word) for one, word in zip(look.sample.sightings, raised, strict=True)
+    )
+    told = replace(look, sample=replace(look.sample, sightings=sightings))
+
+    assert named(judge(replace(snapshot, looks=(told,)))) == (Cause.COLLECTIVE_MISMATCH, (1,))
 
 
 def test_first_death_is_named_beside_the_abort_of_the_others():
