@@ -326,8 +326,8 @@ class Page:
 
     def count_inner(self) -> int:
         """How many calls of Python from below were begun: a pipeline that fills its buffers moves this number."""
-        at = range(INNER_AT, INNER_AT + INNER_ROWS * INNER_WIDTH, INNER_WIDTH)
-        return sum(struct.unpack_from("<q", self._map, slot * 8)[0] for slot in at) // 2
+        slots = struct.unpack_from(f"<{INNER_ROWS * INNER_WIDTH}q", self._map, INNER_AT * 8)
+        return int(sum(slots[::INNER_WIDTH])) // 2
 
     def strategy(self) -> Optional[dict]:  # type: ignore[type-arg]
         """How the job is distributed: keys kind, replicas, workers, task, index; None if nobody has said."""
