@@ -95,7 +95,13 @@ class Scenario:
     min_world: int = 2  # ranks that it takes; any rank may be struck, and a larger job changes nothing
     before_first_step: bool = False  # there is no progress before it: patience for start-up applies
     off_main: bool = False  # what trains, or what is stuck, is another thread than the main one
+    or_stopped: bool = False  # its framework may end the job of the same cause before anybody speaks
     every_time: bool = False  # `make test` runs it live; the others run with DDETECT_ALL_SCENARIOS=1
+
+    @property
+    def statuses(self) -> frozenset[str]:
+        """What the status may be."""
+        return frozenset({self.status.value, *([Status.STOPPED.value] if self.or_stopped else [])})
 
     @property
     def incidents(self) -> int:

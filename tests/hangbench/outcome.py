@@ -80,9 +80,9 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
     alarm = spoke and not excused and (healthy or outcome.status != Status.UNDECIDED.value)
     answered = outcome.status is not None if undecided else alarm and not healthy
     right_culprit = answered and _names_right(scenario, params, outcome)
-    right_cause = answered and (outcome.status, outcome.cause) == (scenario.status.value, cause)
+    right_cause = answered and outcome.status in scenario.statuses and outcome.cause == cause
     told_truth = not alarm if healthy else right_culprit and right_cause
-    wanted = (scenario.status.value, cause, culprits)
+    wanted = [(status, cause, culprits) for status in scenario.statuses]
     return Score(
         tool=tool,
         scenario=scenario.name,
@@ -99,7 +99,7 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
         right_cause=right_cause,
         right=told_truth and not outcome.failed and not outcome.cannot,
         right_line=_line_right(scenario, outcome) if answered and scenario.function else None,
-        right_at_end=outcome.at_end == wanted if outcome.at_end else None,
+        right_at_end=outcome.at_end in wanted if outcome.at_end else None,
         false_alarm=healthy and alarm,
         outcome=asdict(outcome),
     )

@@ -50,8 +50,8 @@ def assert_is_truth(result: Result, scenario: Scenario) -> None:
     """Status, cause, ranks, replica and line; of `undecided`, that the struck rank is among those left open."""
     verdict, params = result.verdict, result.params
     cause = scenario.cause.value if scenario.cause else None
-    said = (verdict["status"], verdict["cause"], result.culprit_ranks)
-    assert said == (scenario.status.value, cause, scenario.culprits(params)), result.report
+    assert verdict["status"] in scenario.statuses, result.report
+    assert (verdict["cause"], result.culprit_ranks) == (cause, scenario.culprits(params)), result.report
     assert verdict["world_size"] == scenario.ranks(params), result.report
     if scenario.lane is not None:
         assert lanes_of(verdict) == (scenario.lane(params),), result.report

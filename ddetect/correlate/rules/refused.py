@@ -22,7 +22,7 @@ from ddetect.model.deeds import Act, CallMade, Deed, Side
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
+class _Raised:
     rank: int
     said: str
     where: Where | None
@@ -30,13 +30,15 @@ class _Refused:
 
 def calls_refused(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     """Who was where, of those that died of it or are on their way out."""
-    refused = _refused(scene, deaths)
+    told = _last_words(scene, deaths)
+    refused = [one for one in told if scene.framework.refuses_calls(one.said)]
     if not refused:
         return []
-    at: dict[Where | None, list[_Refused]] = {}
-    for one in refused:
-        at.setdefault(one.where, []).append(one)
-    untold = scene.count_ranks - len(refused)
+    at: dict[Where | None, list[_Raised]] = {one.where: [] for one in refused}
+    for one in told:
+        if one.where in at:  # who died of the others' death there made the same call
+            at[one.where].append(one)
+    untold = scene.count_ranks - sum(map(len, at.values()))
     few = fewer({where: len(several) for where, several in at.items()}, untold) if len(at) > 1 else set()
     named = [one for where in at if where in few and where is not None for one in at[where]]
     op = scene.framework.operation(None).name
@@ -62,13 +64,9 @@ def calls_refused(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     ]  # fmt: skip
 
 
-def _refused(scene: Scene, deaths: list[Gone]) -> list[_Refused]:
+def _last_words(scene: Scene, deaths: list[Gone]) -> list[_Raised]:
     told: dict[int, tuple[str, Frame | None]] = {
         gone.rank: (gone.exception, gone.where) for gone in deaths if gone.how is Departure.RAISED
     }
     told |= {rank: (raised.exception, raised.where) for rank, raised in last_words(scene).items()}
-    return [
-        _Refused(rank, said, scene.whose.where(where))
-        for rank, (said, where) in sorted(told.items())
-        if scene.framework.refuses_calls(said)
-    ]
+    return [_Raised(rank, said, scene.whose.where(where)) for rank, (said, where) in sorted(told.items())]

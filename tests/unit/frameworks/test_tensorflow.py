@@ -335,8 +335,11 @@ def test_own_fault_is_no_consequence(error):
 def test_workers_that_called_different_collectives_are_told_apart_by_their_lines():
     """TensorFlow ends all of them with one error; the line that one of them was at says who."""
     lines = [Frame("train", "/job/train.py", 140), Frame("share_metrics", "/job/train.py", 12)]
+    words = [MISMATCH, MISMATCH, UNHEALTHY]  # the last one dies of the others' death, at its own line
     dead = tuple(
-        Gone(rank, Role.RANK, -1, 4000 + rank, Departure.RAISED, 5.0 - rank / 10, MISMATCH, lines[rank == 1])
+        Gone(
+            rank, Role.RANK, -1, 4000 + rank, Departure.RAISED, 5.0 - rank / 10, words[rank], lines[rank == 1]
+        )
         for rank in range(3)
     )
     verdict = said(Job([Member()] * 3, gone=dead, numbers=False))
