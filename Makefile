@@ -34,9 +34,11 @@ $(OLD_TF_STAMP):
 demo: $(STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
 	$(BIN)/ddetect demo
 
-test: $(STAMP) $(TF_STAMP) lint test-fast ## everything, live jobs included (one at a time: they share the cores)
-	$(BIN)/python -m pytest tests -m live --ignore tests/live/test_tensorflow.py
-	$(BIN)/python -m pytest tests/live/test_tensorflow.py --numprocesses 2 # two at a time: they mostly wait
+BUSY := tests/live/test_tf_survives.py
+
+test: $(STAMP) $(TF_STAMP) lint test-fast ## everything; live jobs three at a time, for they mostly wait, but what burns the cores alone
+	$(BIN)/python -m pytest tests -m live --ignore $(BUSY) --numprocesses 3
+	$(BIN)/python -m pytest $(BUSY)
 
 test-fast: $(STAMP) ## no live jobs
 	$(BIN)/python -m pytest tests -m "not live" --numprocesses 2

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import culprit
+from ddetect.correlate.reasons import user_line
 from ddetect.correlate.rules.consequence import last_words
 from ddetect.correlate.rules.death_words import death_lines
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
-from ddetect.model import Cause, Departure, Frame, Gone, Proof, Status, Where
+from ddetect.frameworks.kinds import Kind
+from ddetect.model import Cause, Departure, Frame, Gone, Proof, Status, Where, rank_of
 from ddetect.model.claims import CallsRefused
-from ddetect.model.deeds import Act, CallMade, Deed, Side
+from ddetect.model.deeds import Act, CallMade, Deed, OpLabel, Side
 
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
     rank: int
-    said: str
+    said: str  # empty: it lives, and is in its call
     where: Where | None
 
 
@@ -34,11 +38,12 @@ def calls_refused(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     refused = [one for one in told if scene.framework.refuses_calls(one.said)]
     if not refused:
         return []
-    at: dict[Where | None, list[_Raised]] = {one.where: [] for one in refused}
+    # Who dies of the others' end, or still waits for them, is in a call too: at a line of its own, or at one of theirs.
+    told += _inside(scene, {one.rank for one in told})
+    at: dict[Where | None, list[_Raised]] = {}
     for one in told:
-        if one.where in at:  # who died of the others' death there made the same call
-            at[one.where].append(one)
-    untold = scene.count_ranks - sum(map(len, at.values()))
+        at.setdefault(one.where, []).append(one)
+    untold = scene.count_ranks - len(told)
     few = fewer({where: len(several) for where, several in at.items()}, untold) if len(at) > 1 else set()
     named = [one for where in at if where in few and where is not None for one in at[where]]
     op = scene.framework.operation(None).name
@@ -46,12 +51,9 @@ def calls_refused(scene: Scene, deaths: list[Gone]) -> list[Finding]:
         Side(tuple(sorted(one.rank for one in several)), CallMade(op), where)
         for where, several in sorted(at.items(), key=lambda side: (len(side[1]), side[1][0].rank))
     )
-    culprits = tuple(
-        culprit(scene, one.rank, Deed(Act.RAISED, said=one.said), where=one.where, whole=True)
-        for one in named
-    )
+    culprits = tuple(culprit(scene, one.rank, _deed(one, op), where=one.where, whole=True) for one in named)
     # It is handed on from one to the other, each adding words of its own: the shortest is the nearest.
-    said = min(named or refused, key=lambda one: (len(one.said), one.rank)).said
+    said = min(refused, key=lambda one: (len(one.said), one.rank)).said
     factors = [confidence.TIE] if len(few) == len(at) else []
     proof = Proof.STRUCTURAL if named or untold <= 0 else Proof.TIME
     return [
@@ -62,6 +64,16 @@ def calls_refused(scene: Scene, deaths: list[Gone]) -> list[Finding]:
             death_lines(deaths, scene.framework),
         )
     ]  # fmt: skip
+
+
+def _deed(one: _Raised, op: str) -> Deed:
+    return Deed(Act.RAISED, said=one.said) if one.said else Deed(Act.IS_IN_CALL, op=OpLabel(op))
+
+
+def _inside(scene: Scene, dead: set[int]) -> list[_Raised]:
+    calls = np.isin(scene.kind, (Kind.COLLECTIVE, Kind.STEP)) & scene.live
+    ranks = [rank_of(int(member)) for member in scene.members[calls & (scene.lane == 0)]]
+    return [_Raised(rank, "", user_line(scene, rank)) for rank in ranks if rank not in dead]
 
 
 def _last_words(scene: Scene, deaths: list[Gone]) -> list[_Raised]:

@@ -362,6 +362,16 @@ def test_refused_call_of_one_line_names_nobody():
     assert verdict.proof is Proof.TIME
 
 
+def test_refused_call_is_told_by_who_still_waits_in_it():
+    """Of two workers one has died of it; the other stands in its own call, and both are named."""
+    dead = (
+        Gone(0, Role.RANK, -1, 4000, Departure.RAISED, 5.0, MISMATCH, Frame("train", "/job/train.py", 140)),
+    )
+    verdict = said(Job([Member(), Member((EAGER_REDUCE,), Phase.COLLECTIVE, 130, 128)], gone=dead))
+
+    assert named(verdict) == (Cause.COLLECTIVE_MISMATCH, (0, 1))
+
+
 def test_refused_call_is_told_by_those_on_their_way_out_too():
     """One has died, two are still in their exit handlers: what they raised is in their pages."""
     lines = [Frame("train", "/job/train.py", 140), Frame("share_metrics", "/job/train.py", 12)]
