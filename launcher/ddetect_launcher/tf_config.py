@@ -54,8 +54,8 @@ class Cluster:
 
     @property
     def world(self) -> int:
-        """How many ranks this process knows of: all that are listed, and an evaluator that is not counts itself."""
-        return max(len(self.listed), self.rank + 1)
+        """How many ranks there are as far as it matters here: nobody waits for an evaluator, so only one counts them."""
+        return max(len(self.listed if self.kind == "evaluator" else self.training), self.rank + 1)
 
     @property
     def own_host(self) -> str:
@@ -73,8 +73,9 @@ class Cluster:
         here = self.own_host or (_LOCAL if self.hosts == (_LOCAL,) else "")
         if not here or self.rank < 0:
             return UNKNOWN
-        unlisted = self.world - len(self.listed)  # an evaluator counts itself, and those before it
-        return sum(host_of(address) == here for address in self.listed) + unlisted
+        listed = self.listed if self.kind == "evaluator" else self.training
+        unlisted = self.world - len(listed)  # an evaluator counts itself, and those before it
+        return sum(host_of(address) == here for address in listed) + unlisted
 
     @property
     def name(self) -> str:
@@ -112,7 +113,8 @@ def parse_tf_config(text: str | None) -> Cluster | None:
 
 def membership(cluster: Cluster, owned_address: Callable[[str], str | None]) -> Membership | None:
     """This launcher as one of those that run a cluster's tasks; None when there is only one task."""
-    if cluster.world < 2:
+    tasks = max(len(cluster.listed), cluster.world)
+    if tasks < 2:
         return None
     own = cluster.own_host
     others = [host for host in cluster.hosts if host != own and host != _LOCAL]
@@ -122,7 +124,7 @@ def membership(cluster: Cluster, owned_address: Callable[[str], str | None]) -> 
     address = parse_address(cluster.training[0]) if cluster.training else None
     return Membership(
         cluster.name,
-        tasks=cluster.world,
+        tasks=tasks,
         nodes=1 if here else len(cluster.hosts),
         host=leader,
         node_rank=0 if own and own == leader else None,

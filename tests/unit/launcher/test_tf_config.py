@@ -60,11 +60,11 @@ def test_without_a_chief_worker_0_is_rank_0() -> None:
     assert parsed("worker", 0, master=["a:1"], worker=["b:1"]).rank == 1
 
 
-def test_listed_evaluators_are_counted_by_everybody() -> None:
-    """The world is the same for all tasks, as the probe's page has it."""
+def test_evaluators_are_counted_only_where_they_run() -> None:
+    """Nobody waits for one, so that one which is listed and not started is missed by nobody."""
     listed: dict[str, object] = {"worker": ["a:1", "b:1"], "evaluator": ["c:1"]}
 
-    assert [parsed(kind, 0, **listed).world for kind in ("worker", "evaluator")] == [3, 3]
+    assert [parsed(kind, 0, **listed).world for kind in ("worker", "evaluator")] == [2, 3]
 
 
 def test_task_without_a_dict_is_unknown() -> None:
@@ -87,7 +87,7 @@ def test_evaluator_counts_itself_where_its_host_is_known() -> None:
     """Listed, or on a cluster that is all on this host; elsewhere nobody knows where it runs."""
     assert parsed("evaluator", 0, worker=["a:1", "b:1"]).local_world == -1
     assert parsed("evaluator", 0, worker=["a:1", "b:1"], evaluator=["b:2"]).local_world == 2
-    assert parsed("worker", 1, worker=["a:1", "b:1"], evaluator=["b:2"]).local_world == 2
+    assert parsed("worker", 1, worker=["a:1", "b:1"], evaluator=["b:2"]).local_world == 1
     assert parsed("evaluator", 0, worker=["localhost:1", "localhost:2"]).local_world == 3
 
 

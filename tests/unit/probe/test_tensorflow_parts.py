@@ -32,7 +32,7 @@ DEVICE = "/job:worker/replica:0/task:1/device:GPU:"
         ({"worker": 3}, "worker", 2, 2, 3),
         ({"chief": 1, "worker": 2}, "chief", 0, 0, 3),
         ({"chief": 1, "worker": 2}, "worker", 1, 2, 3),
-        ({"chief": 1, "worker": 2, "evaluator": 1}, "worker", 0, 1, 4),
+        ({"chief": 1, "worker": 2, "evaluator": 1}, "worker", 0, 1, 3),
         ({"chief": 1, "worker": 2, "evaluator": 1}, "evaluator", 0, 3, 4),
         ({"worker": 2}, "evaluator", 0, 2, 3),
         ({"chief": 1, "worker": 2, "ps": 2}, "worker", 1, 2, 3),

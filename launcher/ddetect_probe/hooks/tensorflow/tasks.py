@@ -1,8 +1,8 @@
 """Which rank a task of a TensorFlow cluster is.
 
 Enters: a cluster (how many tasks each job has), a task's type and index, from TF_CONFIG or from TensorFlow's own
-server definition. Leaves: `Task`. The chief is rank 0, workers follow in order, evaluators come after them; parameter
-servers are no ranks. Never here: TensorFlow, the page.
+server definition. Leaves: `Task`. The chief is rank 0, workers follow in order, evaluators come after them and count
+only where they run, for nobody waits for one; parameter servers are no ranks. Never here: TensorFlow, the page.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def place(sizes: Dict[str, int], kind: str, index: int) -> Task:
         # Its own TF_CONFIG is often the only one that knows of it.
         return Task(kind, index, workers + index, workers + max(evaluators, index + 1), workers)
     if kind in CHIEFS:
-        return Task("chief", index, index, workers + evaluators, workers)
+        return Task("chief", index, index, workers, workers)
     if kind == "worker":
-        return Task(kind, index, chiefs + index, workers + evaluators, workers)
+        return Task(kind, index, chiefs + index, workers, workers)
     return Task(kind, index, -1, -1, workers)
 
 
