@@ -54,7 +54,7 @@ class Cluster:
 
     @property
     def world(self) -> int:
-        """How many ranks there are as far as it matters here: nobody waits for an evaluator, so only one counts them."""
+        """How many ranks there are, as far as it matters here: nobody waits for an evaluator, only one counts them."""
         return max(len(self.listed if self.kind == "evaluator" else self.training), self.rank + 1)
 
     @property
