@@ -9,9 +9,11 @@ import json
 import os
 import socket
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from ddetect_probe import page
 
 from tests.live.tf_workers import tf_python
@@ -354,3 +356,43 @@ def assert_behind(pages: list[page.Page]) -> None:
     open_groups = [group for group, row in ahead.items() if row.oldest_open]
     assert all(behind[group].enqueued < ahead[group].oldest_open for group in open_groups)
     assert all(row.oldest_open == 0 for row in behind.values())
+
+
+BOTH = """
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+batches = torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=4)
+writes = tf.function(lambda x: x + 1)
+
+def train_with_torch():
+    for batch in batches:
+        model(batch).sum().backward()
+        optimizer.step()
+
+def train_with_tensorflow():
+    for _ in range(3):
+        writes(tf.constant(1.0))
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("uses", "framework", "steps"),
+    [("train_with_torch()", "torch", 2), ("train_with_tensorflow()", "tensorflow", 3)],
+)
+@pytest.mark.parametrize("first", ["torch", "tensorflow"])
+def test_process_with_both_frameworks_trains_with_the_one_it_uses(
+    job: Job, uses: str, framework: str, steps: int, first: str
+) -> None:
+    """Real ones, imported in either order; the job ends as it would alone, and nothing of it is printed."""
+    torchs = str(Path(torch.__file__).parents[1])
+    imports = f"import sys\nsys.path.append({torchs!r})\nimport {first}\n"
+    program = job.write("train.py", imports + HEAD + BOTH + uses + "\nstand('done')\n")
+    process = job.start(program, python=tf_python(), TF_CPP_MIN_LOG_LEVEL="3")
+
+    assert heard(process) == "done"
+    seen = job.page_of(process.pid)
+    assert (seen.frameworks()[0], seen.hooks_off()) == (framework, [])
+    assert (lane_0(seen).steps, seen.header()[page.S_RANK]) == (steps, 0)
+    assert ended(process) == 0
