@@ -84,8 +84,9 @@ def _fits(pattern: FramePattern, frame: Frame) -> bool:
 
 def _match(rule: StackPattern, stack: tuple[Frame, ...], above_user: int) -> Frame | None:
     reach = {"innermost": 1, "above_user": above_user}.get(rule.at, len(stack))
+    first = len(stack) - 1 if rule.at == "outermost" else 0
     for position, frame in enumerate(stack[:reach]):
-        if not _fits(rule.frame, frame):
+        if position < first or not _fits(rule.frame, frame):
             continue
         if rule.under is None or any(_fits(rule.under, outer) for outer in stack[position + 1 :]):
             return frame

@@ -29,7 +29,7 @@ from ddetect.correlate.wait import (
 )
 from ddetect.frameworks.framework import Needs
 from ddetect.frameworks.kinds import Kind, Posture
-from ddetect.model import UNKNOWN, Group, Ints
+from ddetect.model import UNKNOWN, Group, Ints, Phase
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +202,7 @@ def _groups_in_stacks(
 
 def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[Wait]:
     at = np.searchsorted(standing.members, waiters)
+    leaving = np.isin(scene.phase, (Phase.LEAVING, Phase.EXITING))
     waits = []
     for seq in np.unique(standing.oldest_open[at]):
         here = waiters[standing.oldest_open[at] == seq]
@@ -215,10 +216,8 @@ def _collective_waits(scene: Scene, standing: Standing, waiters: Ints) -> list[W
         inside = known & ~absent
         if standing.announced:  # it has the number, and its own sighting says what it does before it enters
             late = inside & (standing.oldest_open == seq) & ~np.isin(standing.members, here)
-            # Nobody gets through alone: who has left while others are in it has raised, and is seen elsewhere.
-            left = np.isin(
-                standing.members, presume(scene, standing.members[inside & (standing.oldest_open == 0)])[0]
-            )
+            # Who has left the step and is on its way out has raised in it; who only goes on is through.
+            left = inside & (standing.oldest_open == 0) & np.isin(standing.members, scene.members[leaving])
             presumed, inside = (
                 np.concatenate([presumed, standing.members[late | left]]),
                 inside & ~late & ~left,

@@ -14,7 +14,7 @@ from ddetect.errors import UsageError
 from ddetect.frameworks.kinds import Kind
 
 HINT = 'See ddetect/frameworks/general.json for the format: {"format": 1, "frameworks": [...], "threads": [...]}.'
-_PLACES = ("innermost", "above_user", "anywhere")
+_PLACES = ("innermost", "above_user", "anywhere", "outermost")
 _TURNS = ("first", "usual", "late")
 
 

@@ -19,7 +19,7 @@ from ddetect.model.claims import (
     Vanished,
     WorkersKilled,
 )
-from ddetect.model.deeds import Act, Deed
+from ddetect.model.deeds import Act, Deed, Side
 from ddetect.report.deeds import deed_words, worker_words
 from ddetect.report.words import first_line, format_where, name_members, name_signal
 
@@ -36,13 +36,8 @@ def ending_words(claim: Claim, names: Names) -> str:
             said = f"{name_members(named, ranks)} raised {first_line(exception)}{at}{' and more' if others else ''}"
             return f"{said}; {name_members(victims, ranks)} died of it" if victims else said
         case CallsRefused(sides, _, exception):
-            calls = "; ".join(
-                f"{name_members(side.members, ranks)} was in {format_where(side.where)}"
-                if len(side.members) == 1
-                else f"{name_members(side.members, ranks)} were in {format_where(side.where)}"
-                for side in sides
-            )
-            return f"{ranks.noun}s called collectives that do not fit: {calls}; they died of {first_line(exception)}"
+            calls = "; ".join(_refused(side, ranks) for side in sides)
+            return f"{ranks.noun}s called collectives that do not fit: {calls}; refused with {first_line(exception)}"
         case Vanished():
             return _vanished(claim, ranks)
         case WorkersKilled(workers):
@@ -66,6 +61,12 @@ def ending_words(claim: Claim, names: Names) -> str:
             return f"{died(deeds, names)}; {note}"
         case _:
             return ""
+
+
+def _refused(side: Side, ranks: Names) -> str:
+    one = len(side.members) == 1
+    verb = ("is" if one else "are") if side.seen else ("was" if one else "were")
+    return f"{name_members(side.members, ranks)} {verb} in {format_where(side.where)}"
 
 
 def died(deeds: Sequence[tuple[int, Deed]], names: Names) -> str:

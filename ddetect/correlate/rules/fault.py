@@ -86,8 +86,6 @@ def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
         return [_workers_died(scene, [p for p in dead_workers if _killed_together(p[1], oldest_worker)])]
     if not firsts:
         return _left_behind(scene, deaths)
-    if refused := calls_refused(scene, deaths):
-        return refused
     # A launcher ends the others with SIGTERM: whoever died of anything else died before.
     firsts = [gone for gone in firsts if gone.signal != ENDED_BY_LAUNCHER] or firsts
     # What was raised is preferred to what vanished at about the same time, where the kernel told no signal.
@@ -97,6 +95,8 @@ def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
     untold = all(not gone.signal for gone in close if gone.how is Departure.VANISHED)
     pool = raised if raised and untold else close
     eldest = max(pool, key=lambda gone: gone.age_s)
+    if scene.framework.refuses_calls(eldest.exception) and (refused := calls_refused(scene, deaths)):
+        return refused
     first = [gone for gone in pool if _equal(gone, eldest)]
     return [rank_died(scene, sorted(first, key=lambda gone: gone.rank), deaths)]
 

@@ -36,19 +36,20 @@ def calls_refused(scene: Scene, deaths: list[Gone]) -> list[Finding]:
     """Who was where, of those that died of it or are on their way out."""
     told = _last_words(scene, deaths)
     refused = [one for one in told if scene.framework.refuses_calls(one.said)]
-    if not refused:
+    if not refused or scene.count_ranks < 2:
         return []
     # Who dies of the others' end, or still waits for them, is in a call too: at a line of its own, or at one of theirs.
     told += _inside(scene, {one.rank for one in told})
-    at: dict[Where | None, list[_Raised]] = {}
+    at: dict[Where, list[_Raised]] = {}
     for one in told:
-        at.setdefault(one.where, []).append(one)
-    untold = scene.count_ranks - len(told)
+        if one.where is not None:
+            at.setdefault(one.where, []).append(one)
+    untold = scene.count_ranks - sum(map(len, at.values()))
     few = fewer({where: len(several) for where, several in at.items()}, untold) if len(at) > 1 else set()
-    named = [one for where in at if where in few and where is not None for one in at[where]]
+    named = [one for where in at if where in few for one in at[where]]
     op = scene.framework.operation(None).name
     sides = tuple(
-        Side(tuple(sorted(one.rank for one in several)), CallMade(op), where)
+        Side(tuple(sorted(one.rank for one in several)), CallMade(op), where, seen=not several[0].said)
         for where, several in sorted(at.items(), key=lambda side: (len(side[1]), side[1][0].rank))
     )
     culprits = tuple(culprit(scene, one.rank, _deed(one, op), where=one.where, whole=True) for one in named)

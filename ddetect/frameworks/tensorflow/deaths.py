@@ -21,13 +21,12 @@ _OF_A_PEER = re.compile(
 )
 _OF_COLLECTIVES = re.compile(
     r"collective ops is aborted|CollectiveReduce|Collective(Gather|Bcast|Assign)\w*|collective_ops|coordination"
-    r"|Error reported from /job:|/job:\w+(/replica:\d+)?/task:\d+|CoordinationService|RecvBufAsync|GrpcRemoteWorker"
+    r"|Error reported from /job:|remote target /job:|CoordinationService|RecvBufAsync|GrpcRemoteWorker"
     r"|check_collective_ops_peer_health|Collective has timed out",
     re.IGNORECASE,
 )
 _REFUSED = re.compile(
-    r"Collective instance \d+ expected|Shape mismatch in the collective instance|another member in the group expected"
-    r"|Collective ops? with conflicting|inconsistent (group|instance|shape)",
+    r"Collective instance \d+ expected|Shape mismatch in the collective instance|another member in the group expected",
     re.IGNORECASE,
 )
 _SAW_A_DEATH = re.compile(

@@ -324,6 +324,9 @@ def test_heartbeats_of_a_peer_are_a_consequence():
         MISMATCH,
         "ValueError: corrupt record",
         "UnavailableError: gs://bucket/shard: Connection reset by peer",
+        "RuntimeError: no shard: {{function_node __wrapped__ReadFile_device_/job:worker/replica:0/task:0/device:CPU:0}} "
+        "Connection reset by peer",
+        "ValueError: inconsistent shapes of two batches",
         "ResourceExhaustedError: OOM when allocating tensor",
     ],
 )
@@ -347,7 +350,7 @@ def test_workers_that_called_different_collectives_are_told_apart_by_their_lines
     assert named(verdict) == (Cause.COLLECTIVE_MISMATCH, (1,))
     assert verdict.summary == (
         "ranks called collectives that do not fit: rank 1 was in train.py:12 share_metrics; ranks 0,2 were in "
-        f"train.py:140 train; they died of {MISMATCH}"
+        f"train.py:140 train; refused with {MISMATCH}"
     )
 
 

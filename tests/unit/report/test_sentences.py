@@ -159,7 +159,7 @@ SAID = [
             (Side((1,), CallMade("x"), LINE), Side((0, 2), CallMade("x"), LINE)), (1,), "Refused:\n no\n"
         ),
         "ranks called collectives that do not fit: rank 1 was in dataset.py:88 read_shard; ranks 0,2 were in "
-        "dataset.py:88 read_shard; they died of Refused: no",
+        "dataset.py:88 read_shard; refused with Refused: no",
     ),
     (Vanished((1,), 77, 9), "rank 1 (pid 77) vanished without a word: killed by SIGKILL"),
     (Vanished((1, 2), 77, 9, each=True), "ranks 1-2 vanished in the same moment: each was killed by SIGKILL"),
