@@ -35,7 +35,7 @@ from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.frameworks import FRAMEWORKS, Registry
 from ddetect.frameworks.framework import NativeMode
 from ddetect.frameworks.general import GENERAL
-from ddetect.host.framework import read_framework
+from ddetect.host.framework import read_framework, serves_a_cluster
 from ddetect.host.gpu import Gpus, busy_by_pid, has_gpu_open, read_gpus
 from ddetect.host.homes import homes_of_process, read_homes
 from ddetect.host.proc import Task, read_io_bytes, read_stat, read_tasks
@@ -173,7 +173,10 @@ class Sampler:
         """Of which threads of this process C symbols may be read, as its framework says."""
         # A page tells as soon as it is there; a probe that did not load is no reason to pause a TensorFlow worker.
         name = framework_of(member) or self.framework or read_framework(member.pid)
-        return self._frameworks.get(name, GENERAL).native_mode(member.world_size)
+        mode = self._frameworks.get(name, GENERAL).native_mode(member.world_size)
+        # Without a page nobody tells when a process joins a cluster: what serves one has a thread for it.
+        late = mode is NativeMode.ALL and member.page is None and serves_a_cluster(member.pid)
+        return NativeMode.NONE if late else mode
 
     def _look(self, member: JobProcess, native: bool) -> Looked:
         tasks = read_tasks(member.pid)

@@ -1,4 +1,4 @@
-"""What reads one process: its page, torch's Flight Recorder; later TensorFlow's hooks, later files from elsewhere.
+"""What reads one process: its page, torch's Flight Recorder; later files from elsewhere.
 
 Enters: a process of the job. Leaves: a `Reading`: what it does with others, as the same value whoever tells it, or the
 reason why there is none. A new source is one class with this interface, and one more argument of the sampler.

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ddetect_launcher.tf_config import parse_tf_config
+
 from ddetect.agent.deaths import Deaths
 from ddetect.agent.members import JobProcess
 from ddetect.agent.node import Node
@@ -32,7 +34,7 @@ from ddetect.coordinator.state import JobState
 from ddetect.frameworks import FRAMEWORKS
 from ddetect.frameworks.general import GENERAL
 from ddetect.host.framework import Frameworks
-from ddetect.host.proc import read_cmdline
+from ddetect.host.proc import read_cmdline, read_environ
 from ddetect.messages import Evidence, NodeGone, TakeEvidence, ToAgent
 from ddetect.model import Departure, Gone, Incident, Role, Settings, Snapshot, Stage, Status
 from ddetect.report.words import name_members
@@ -59,6 +61,7 @@ class Watched:
     def __init__(self, scan: JobScan, deaths: Deaths | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ddetect-attach-")
         self._frameworks = Frameworks()
+        self._tasks: dict[tuple[int, int], str] = {}
         self.still = Stillness(GENERAL)
         self.name = socket.gethostname()
         self.node = Node(
@@ -90,7 +93,15 @@ class Watched:
         return Told(
             lanes=(ToldLane(calls=_IN_RHYTHM, activity_age_s=age_s),),
             framework=self._frameworks.of(member.pid, member.start_ticks),
+            task=self._task_of(member),
         )
+
+    def _task_of(self, member: JobProcess) -> str:
+        """How its cluster calls it, read once: the environment of a process does not change."""
+        if member.key not in self._tasks:
+            cluster = parse_tf_config(read_environ(member.pid).get("TF_CONFIG"))
+            self._tasks[member.key] = cluster.task if cluster is not None else ""
+        return self._tasks[member.key]
 
 
 @dataclass(frozen=True, slots=True)

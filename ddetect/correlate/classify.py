@@ -156,8 +156,13 @@ def classify(
     role: Role = Role.RANK,
     lane: int = 0,
     whose: Whose | None = None,
+    *,
+    starves: bool = True,
 ) -> Doing:
-    """Say what a process, or one lane of it, does: what the thread does that speaks for it."""
+    """Say what a process, or one lane of it, does: what the thread does that speaks for it.
+
+    `starves`: threads below Python may tell that a step waits for data; not in a process that computes.
+    """
 
     def doing(thread: Thread) -> Doing:
         return classify_thread(thread, framework, process_state=sighting.state, role=role, whose=whose)
@@ -177,4 +182,4 @@ def classify(
     if role is not Role.RANK or len(sighting.threads) < 2 or (told is not None and not waits_for_others(own)):
         return own
     others = (one for one in sighting.threads if one is not thread and one.lane == UNKNOWN)
-    return most_telling(own, [doing(one) for one in others], framework.between_lanes)
+    return most_telling(own, [doing(one) for one in others], framework.between_lanes, starves=starves)

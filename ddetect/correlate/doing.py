@@ -19,6 +19,7 @@ class Doing:
     thread: Thread | None = None
     lock: bool | None = None  # native stack: True a Python lock, False something else, None not asked
     library: bool = False  # the frame is a library's
+    told_below: bool = False  # the kind is what a native stack tells of a compiled step
 
     @property
     def waits_on_user_line(self) -> bool:
@@ -31,5 +32,8 @@ class Doing:
         code = self.kind in (Kind.USER, Kind.OPTIMIZER)
         return code and self.posture in (Posture.BUSY, Posture.POLL, Posture.UNKNOWN) and self.lock is None
 
+
+COMPUTES_S = 0.05
+"""CPU seconds between two looks, which are a third of a second apart or more: who only waits uses some milliseconds."""
 
 UNREAD = Doing(Kind.UNREAD)

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from ddetect.correlate import confidence
 from ddetect.correlate.conclude import concluded, not_read, said, undecided
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.rules.alone import stuck_alone
 from ddetect.correlate.rules.apart import calls_apart
-from ddetect.correlate.rules.consequence import deaths_of
+from ddetect.correlate.rules.consequence import deaths_of, last_words
 from ddetect.correlate.rules.cycle import deadlock
 from ddetect.correlate.rules.death_words import death_lines
 from ddetect.correlate.rules.entered import never_left
@@ -25,7 +27,7 @@ from ddetect.correlate.rules.mismatch import mismatch
 from ddetect.correlate.rules.missing import never_entered
 from ddetect.correlate.rules.steps import step_untold
 from ddetect.correlate.rules.unseen import connections_closed, fell_silent, oldest_consequence
-from ddetect.correlate.scene import Scene
+from ddetect.correlate.scene import Bools, Scene
 from ddetect.correlate.waits import Waits, find_waits, idle_in_backward, reducer_seen
 from ddetect.frameworks import FRAMEWORKS, Registry
 from ddetect.frameworks.kinds import Kind
@@ -156,6 +158,8 @@ def _well(scene: Scene, waits: Waits) -> Verdict | None:
     live = scene.live
     if live.any() and not waits.all and (scene.phase[live] == Phase.LEAVING).all() and not _tears_down(scene):
         return _is(Status.HEALTHY, 0.7, JobIs(State.OVER))
+    if live.any() and not waits.all and _still_ends(scene)[live].all():
+        return _is(Status.HEALTHY, 0.7, JobIs(State.OVER))
     recent = scene.activity_age_s[live] < scene.snapshot.settings.floor_s
     if not live.any() or not recent.all() or scene.frozen.any():
         return None
@@ -164,6 +168,13 @@ def _well(scene: Scene, waits: Waits) -> Verdict | None:
         moves = JobIs(State.MOVES_WITHOUT_STEPS, still_s)
         return replace(_is(Status.UNDECIDED, 0.5, moves), unread=not_read(scene))
     return replace(_is(Status.HEALTHY, 0.9, JobIs(State.MOVES)), unread=not_read(scene))
+
+
+def _still_ends(scene: Scene) -> Bools:
+    """Members on their way out that raised nothing, for no longer than their framework may need for that."""
+    raised = np.isin(scene.rank, list(last_words(scene)))
+    ends = (scene.phase == Phase.EXITING) & ~raised & ~scene.frozen
+    return np.asarray(ends & (scene.phase_age_s < scene.framework.exit_takes_s))
 
 
 def _is(status: Status, confident: float, claim: JobIs) -> Verdict:

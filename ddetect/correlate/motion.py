@@ -1,6 +1,7 @@
 """Has a culprit moved between the looks? A Snapshot and ranks enter, a Motion leaves; it is false if nothing moved.
 
-CPU time is not motion (waiters spin), and neither is another line of the same functions: a busy loop has those too.
+CPU time is not motion (waiters spin), but in a compiled step, where it is all that can be seen, it is weak motion.
+Another line of the same functions is none: a busy loop has those too.
 Loader workers count as their rank does. What its children write and what its other threads do is weak motion: they may
 do its work, or be a metrics daemon and a heartbeat that nobody waits for. Never here: who the culprits are.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ddetect.correlate.classify import classify, classify_thread
-from ddetect.correlate.doing import Doing
+from ddetect.correlate.doing import COMPUTES_S, Doing
 from ddetect.correlate.where import Path, Whose, functions, whose_of
 from ddetect.frameworks import framework_of
 from ddetect.frameworks.framework import Framework
@@ -33,8 +34,9 @@ CHILD_MOVES = "a child process reads or writes"
 AWAITED_CHILD_MOVES = "a child process that it waits for reads or writes"
 THREAD_MOVES = "another thread of it moves"
 LOOP_MOVES = "a thread that trains moves"
-WEAK = frozenset({CHILD_MOVES, THREAD_MOVES})
-"""Changes beside a rank, of which nobody knows whether the rank waits for them."""
+STEP_COMPUTES = "its step uses the CPU"
+WEAK = frozenset({CHILD_MOVES, THREAD_MOVES, STEP_COMPUTES})
+"""Changes beside a rank, of which nobody knows whether the rank waits for them; CPU in a step that hides its work."""
 
 _UNKNOWN_HOMES = CodeHomes()
 _TRAINING = COMMUNICATING | {Kind.BACKWARD, Kind.OPTIMIZER}
@@ -68,6 +70,11 @@ class _Known:
 
     def process(self, sighting: Sighting, role: Role = Role.RANK, lane: int = 0) -> Doing:
         return classify(sighting, self.framework, role, lane, whose=self.whose)
+
+    def is_in_step(self, sighting: Sighting, lane: int) -> bool:
+        """Whether Python sees nothing of what it does, and no thread below Python is believed: it computes."""
+        doing = classify(sighting, self.framework, Role.RANK, lane, self.whose, starves=False)
+        return doing.kind is Kind.STEP
 
     def thread(self, thread: Thread) -> Doing:
         return classify_thread(thread, self.framework, whose=self.whose)
@@ -125,6 +132,10 @@ def changes(
             known.process(old, Role.LOADER_WORKER), known.process(new, Role.LOADER_WORKER)
         ):
             found.setdefault(STACK_CHANGES, set()).update(members)
+        if role == Role.RANK and after.cpu_s[now] - before.cpu_s[then] > COMPUTES_S:
+            computing = {m for m in members if known.is_in_step(new, lane_of(m))}
+            if computing:
+                found.setdefault(STEP_COMPUTES, set()).update(computing)
         counted = min(after.io_bytes[now], before.io_bytes[then]) >= 0
         if counted and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
             found.setdefault(CHILD_MOVES if role == Role.CHILD else BYTES_MOVE, set()).update(members)

@@ -37,6 +37,7 @@ EXIT_TAKES_S = 5.0
 MOST_CHILDREN = 6
 """Child processes that are shown when a rank waits for one of them."""
 
+_NATIVE_SHOWN = 4
 MOST_EXPLAINED = 512
 """More culprits than this are one class to a reader: the rest is not looked into."""
 
@@ -140,7 +141,8 @@ def sight_lines(seen: SeenProcess, names: Names) -> tuple[str, ...]:
     state = thread.state or seen.sighting.state or "?"
     if seen.gpu_busy >= 0:
         state += f", GPU {seen.gpu_busy:.0f} % busy"
-    return (f"{name}: state {state}{f' ({kernel})' if kernel else ''}: {format_stack(thread.stack)}",)
+    below = f"; below Python: {' <- '.join(thread.native[:_NATIVE_SHOWN])}" if seen.doing.told_below else ""
+    return (f"{name}: state {state}{f' ({kernel})' if kernel else ''}: {format_stack(thread.stack)}{below}",)
 
 
 def _reason(
@@ -221,7 +223,7 @@ _COMPARED = 64
 def _data(scene: Scene, seen: SeenProcess) -> Reason:
     """The rank waits for a batch: which loader worker does not deliver, or which line of the dataset is it in?"""
     workers = scene.others_of(seen.rank, Role.LOADER_WORKER)
-    if seen.doing.kind is Kind.FETCH or not workers:
+    if (seen.doing.kind is Kind.FETCH and (seen.doing.frame is not None or not workers)) or not workers:
         seen = seen if seen.doing.kind is Kind.FETCH else _fetching_thread(scene, seen) or seen
         loads = Deed(Act.LOADS_DATA, inner=_sits(seen))
         if seen.in_disk_wait or seen.doing.posture is Posture.FILE:

@@ -16,12 +16,12 @@ from ddetect.model import UNKNOWN, Phase
 def rendezvous_waits(scene: Scene, host_held: Bools) -> list[Wait]:
     """Ranks that make a process group wait for those that do not come."""
     by_stack = (scene.kind == Kind.RENDEZVOUS) & scene.live
-    starting = scene.live & (scene.phase == Phase.STARTING) & ~by_stack
+    starting = scene.live & (scene.phase == Phase.STARTING) & ~by_stack & ~scene.aside
     absent = unheard(scene)
     joining = ((scene.phase == Phase.JOINING) | by_stack) & scene.live & ~scene.frozen
     if not joining.any():
         return []
-    outside = scene.live & ~joining
+    outside = scene.live & ~joining & ~scene.aside
     first_meeting = scene.framework.words.join
     later = {scene.rank_process(int(r)).doing.op for r in scene.members[joining & by_stack]} - {first_meeting}
     host_held |= joining

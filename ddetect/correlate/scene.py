@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from ddetect.correlate.classify import classify
 from ddetect.correlate.collectives import Standing, distinct, standings
-from ddetect.correlate.doing import UNREAD, Doing
+from ddetect.correlate.doing import COMPUTES_S, UNREAD, Doing
 from ddetect.correlate.where import Path, functions, whose_of
 from ddetect.frameworks import FRAMEWORKS, Registry, framework_of
 from ddetect.frameworks.kinds import COMMUNICATING, OWN_BUSINESS, Kind, Posture
@@ -104,6 +105,11 @@ class Scene:
         self.activity_age_s: Floats = self._floats(known, beats.activity_age_s, math.nan)
         self.phase_age_s: Floats = self._floats(known, beats.phase_age_s, math.nan)
         self._beat_tick: Floats = self._floats(known, beats.tick_age_s, math.inf)
+        # As many batches as steps: whoever trains takes a batch in Python, and hands it to the step.
+        batches, steps = (
+            self._floats(known, column.astype(float), 0.0) for column in (beats.batch, beats.step)
+        )
+        self.fed_by_hand: Bools = (batches > 0) & (batches >= steps)
         self._row, self._looks = self._rank_rows()
         self.kind, self.posture, self.asks_lock = self._postures()
         self.gone_ranks: dict[int, Gone] = {}  # whoever has lost its process, by member
@@ -192,9 +198,17 @@ class Scene:
         """What a process, or one lane of it, does, by one look at it. Found out once per sighting."""
         known = self._doings.get((id(sighting), role, lane))
         if known is None:  # the sighting is kept, so that its id stays its own
-            doing = classify(sighting, self.framework, role, lane, self.whose)
+            doing = classify(sighting, self.framework, role, lane, self.whose, starves=not self._computes)
             known = self._doings[id(sighting), role, lane] = (sighting, doing)
         return known[1]
+
+    @cached_property
+    def _computes(self) -> bool:
+        """Whether a job of one process used its CPU between the looks: then its step waits for nothing for long."""
+        if self.count_ranks > 1:
+            return False
+        spent = [float(sample.cpu_s[sample.role == Role.RANK].sum()) for sample in self.snapshot.samples]
+        return any(after - before > COMPUTES_S for before, after in pairwise(spent))
 
     @cached_property
     def _rows_of(self) -> tuple[dict[tuple[int, int], list[int]], ...]:
@@ -237,13 +251,21 @@ class Scene:
     @cached_property
     def names(self) -> Names:
         """How sentences call the members of this job."""
+        plain = self.framework.words.task
+        tasks = tuple((rank, task) for rank, task in self._tasks if task != f"{plain} {rank}")
+        return Names(self.framework.words, self.count_ranks, self.snapshot.lanes, tasks)
+
+    @cached_property
+    def _tasks(self) -> tuple[tuple[int, str], ...]:
         roster = self.snapshot.roster
-        tasks = sorted(
-            (int(rank), roster.tasks[int(task)])
-            for rank, task in zip(roster.rank, roster.task, strict=True)
-            if task >= 0 and roster.tasks[int(task)] != f"worker {rank}"
-        )
-        return Names(self.framework.words, self.count_ranks, self.snapshot.lanes, tuple(dict.fromkeys(tasks)))
+        told = zip(roster.rank.tolist(), roster.task.tolist(), strict=True)
+        return tuple(sorted({(rank, roster.tasks[task]) for rank, task in told if task >= 0}))
+
+    @cached_property
+    def aside(self) -> Bools:
+        """Members that take part in nothing the others do: nobody waits for them."""
+        ranks = [rank for rank, task in self._tasks if self.framework.aside.search(task)]
+        return np.isin(self.rank, np.array(ranks, np.int64))
 
     @cached_property
     def count_ranks(self) -> int:

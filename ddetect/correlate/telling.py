@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ddetect.correlate.doing import Doing
-from ddetect.frameworks.kinds import Kind
+from ddetect.frameworks.kinds import Kind, Posture
 from ddetect.model import UNKNOWN, Frame
 
 _CALLS = frozenset({Kind.COLLECTIVE, Kind.P2P})
@@ -36,13 +36,15 @@ _WAITS_AT_END = re.compile(r"(^|/)threading\.py:_shutdown$")
 _FOR_A_THREAD = re.compile(r"(^|/)threading\.py:join$|(^|/)concurrent/futures/_base\.py:")
 
 
-def most_telling(own: Doing, others: Sequence[Doing], between_lanes: frozenset[str] = frozenset()) -> Doing:
+def most_telling(
+    own: Doing, others: Sequence[Doing], between_lanes: frozenset[str] = frozenset(), *, starves: bool = True
+) -> Doing:
     """What the thread does that speaks for all of them; `own` is the main thread, or the one that the page named.
 
     `between_lanes` are operations in which threads of this very process meet: who is elsewhere says more.
     """
     if own.kind is Kind.STEP:
-        return _within_step(own, others)
+        return _within_step(own, others, starves=starves)
     meeting = [one for one in others if one.kind is Kind.COLLECTIVE and one.op in between_lanes]
     if meeting:
         others = [one for one in others if one not in meeting]
@@ -63,20 +65,20 @@ def most_telling(own: Doing, others: Sequence[Doing], between_lanes: frozenset[s
     return busy[0] if len(busy) == 1 else own
 
 
-def _within_step(own: Doing, others: Sequence[Doing]) -> Doing:
+def _within_step(own: Doing, others: Sequence[Doing], *, starves: bool) -> Doing:
     called = [one for one in others if one.kind is Kind.FETCH or (one.thread and one.thread.phase != UNKNOWN)]
-    if called:
-        return called[0]
-    for kind in (
-        Kind.COLLECTIVE,
-        Kind.DATA_LOADING,
-    ):  # a pipeline may fill its buffers while the step reduces
-        for one in others:
-            if one.kind is kind and one.thread is not None and one.thread.native and own.thread is not None:
-                # Still the same thread at the same line; the other one only tells what the step waits for.
-                seen = replace(own.thread, native=one.thread.native)
-                return replace(own, kind=kind, thread=seen, lock=False)
-    return own
+    if called:  # of a pool that makes batches, the one at a line of the user's, not the one that waits for it
+        return next((one for one in called if one.frame is not None and not one.library), called[0])
+    below = [one for one in others if one.thread is not None and one.thread.native]
+    reduces = any(one.kind is Kind.COLLECTIVE for one in below)
+    waits = any(one.kind is Kind.DATA_LOADING and one.posture is not Posture.BUSY for one in below)
+    # A pipeline may fill its buffers while the step reduces.
+    kind = Kind.COLLECTIVE if reduces else Kind.DATA_LOADING if waits and starves else Kind.STEP
+    if kind is Kind.STEP or own.thread is None:
+        return own
+    # Still the same thread at the same line; the other one only tells what the step waits for.
+    native = next(one.thread.native for one in below if one.kind is kind and one.thread is not None)
+    return replace(own, kind=kind, thread=replace(own.thread, native=native), lock=False, told_below=True)
 
 
 def _meets_them(doing: Doing, meeting: Doing) -> bool:

@@ -89,12 +89,25 @@ def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
     elsewhere |= (kind != Kind.UNREAD) & scene.asks_lock[at] & (phase != UNKNOWN) & ~talks
     elsewhere |= (kind == Kind.UNREAD) & np.isin(phase, ELSEWHERE)
     elsewhere |= (kind == Kind.UNREAD) & (scene.posture[at] == Posture.DISK)
+    aside = scene.aside[at]
+    elsewhere &= ~aside
+    talks |= aside
     return ranks[elsewhere], np.concatenate([ranks[~elsewhere & ~talks], strangers])
+
+
+def in_step(scene: Scene) -> Bools:
+    """Members inside a compiled step that Python cannot see into."""
+    return np.asarray(((scene.kind == Kind.STEP) | _fed(scene)) & ~scene.frozen)
 
 
 def elsewhere_in_step(scene: Scene) -> Bools:
     """Members inside a step that plainly do something of their own there: Python that the step called, or frozen."""
-    return np.asarray(np.isin(scene.kind, (*OWN_BUSINESS, Kind.USER)) | scene.frozen)
+    return np.asarray(np.isin(scene.kind, (*OWN_BUSINESS, Kind.USER)) & ~_fed(scene) | scene.frozen)
+
+
+def _fed(scene: Scene) -> Bools:
+    """Members whose pipeline is at work while they are in a step that got its batch before: it makes the next one."""
+    return np.asarray((scene.kind == Kind.FETCH) & (scene.phase == Phase.STEP) & scene.fed_by_hand)
 
 
 def unheard(scene: Scene) -> Bools:

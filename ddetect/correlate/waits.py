@@ -23,6 +23,7 @@ from ddetect.correlate.wait import (
     IN_COMMUNICATION,
     Wait,
     elsewhere_in_step,
+    in_step,
     minds_own_business,
     numbers,
     presume,
@@ -103,7 +104,7 @@ def _in_communication(scene: Scene) -> Bools:
 
 def _may_meet_in_step(scene: Scene) -> Bools:
     """Members in a compiled step of which no number tells whether others take part in it; a job of one has none."""
-    return np.asarray((scene.kind == Kind.STEP) & ~scene.progress_read & ~scene.frozen & (scene.world > 1))
+    return np.asarray(in_step(scene) & ~scene.progress_read & ~scene.aside & (scene.world > 1))
 
 
 def idle_in_backward(scene: Scene) -> Bools:

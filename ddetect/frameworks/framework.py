@@ -98,6 +98,8 @@ class Framework:
     lost_workers: Callable[[str], tuple[int, ...]] = (
         lambda exception: ()
     )  # loader workers whose death it tells
+    aside: re.Pattern[str] = NEVER  # the names of tasks that take part in no operation of the others
+    exit_takes_s: float = 0.0  # a process may need so long to end, and do nothing that could be seen
     native_call: re.Pattern[str] = NEVER  # a C symbol inside an operation
     native_data: re.Pattern[str] = NEVER  # a C symbol that waits for data
     native_mode: Callable[[int], NativeMode] = lambda world: (

@@ -13,6 +13,7 @@ class Words:
     """How people who use a framework call its things; a plain program's words where it has none of its own."""
 
     member: str = "rank"  # who is judged, where a process is one member; and the process where it is several
+    task: str = "worker"  # what a cluster calls a plain member, with its rank
     lane: str = "replica"  # one of several members that share a process
     inside: str = "a call that others take part in"  # where a thread is that talks to other members
     join: str = "joining the job"  # the operation in which members first meet

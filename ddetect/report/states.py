@@ -50,14 +50,15 @@ def _missing(claim: MissingUnknown, names: Names) -> str:
     return f"who is missing is not known{unknown}{unsure}"
 
 
+_REPLICAS = "a compiled step does not show which, and its replicas, if it has several, cannot be told apart"
+
+
 def _step(claim: StepUntold, names: Names) -> str:
     who, at = name_members(claim.members, names), format_where(claim.where)
     verb = "is" if len(claim.members) == 1 else "are all"
     said = f"{who} {verb} inside a step{f' at {at}' if at else ''} that does not end"
     if claim.replicas:
-        return (
-            f"{said}: it waits for data or for a reduction; in a compiled step replicas cannot be told apart"
-        )
+        return f"{said}: it computes, or waits for data or for a reduction; {_REPLICAS}"
     if len(claim.members) == 1:
         return f"{said}: whether it waits for its data or for others is not known"
     return f"{said}: one of them waits for its data, or all wait below Python, and nothing tells them apart"

@@ -74,6 +74,7 @@ _REPLICAS = tuple(
         Scenario("tf_starved_replicas", _HANG, Cause.DATA_LOADING, _TIME, culprits=first, every_time=True),
         Scenario("tf_healthy_keras", _HEALTHY, None, _TIME, culprits=nobody, every_time=True),
         Scenario("tf_healthy_pauses", _HEALTHY, None, _TIME, culprits=nobody),
+        Scenario("tf_healthy_long_graph", _HEALTHY, None, _TIME, culprits=nobody, every_time=True),
     )
 )  # fmt: skip
 

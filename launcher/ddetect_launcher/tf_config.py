@@ -48,6 +48,13 @@ class Cluster:
         return UNKNOWN
 
     @property
+    def task(self) -> str:
+        """How people call this task: "chief", "worker 1"; empty where it was not said."""
+        if self.rank < 0:
+            return ""
+        return "chief" if self.kind in LEADERS else f"{self.kind} {self.index}"
+
+    @property
     def listed(self) -> tuple[str, ...]:
         """Addresses of all that have a rank, in that order."""
         return (*self.training, *self.evaluators)

@@ -11,9 +11,8 @@ from ddetect.correlate.phrases import culprit, label, wait_lines
 from ddetect.correlate.reasons import user_line
 from ddetect.correlate.rules.mismatch import find_sides
 from ddetect.correlate.scene import Scene
-from ddetect.correlate.wait import Wait
+from ddetect.correlate.wait import Wait, in_step
 from ddetect.correlate.waits import Waits
-from ddetect.frameworks.kinds import Kind
 from ddetect.model import Cause, Proof, Status
 from ddetect.model.claims import DeviceBehind, NobodyLeaves, NobodyMeets
 from ddetect.model.deeds import Act, Deed
@@ -41,7 +40,8 @@ def never_left(scene: Scene, waits: Waits) -> list[Finding]:
 
 
 def _in_step(scene: Scene, wait: Wait) -> bool:
-    return any(scene.kind[scene.position(member)] == Kind.STEP for member in wait.waiters)
+    inside = in_step(scene)
+    return any(inside[scene.position(member)] for member in wait.waiters)
 
 
 def _all_in(scene: Scene, wait: Wait) -> Finding:

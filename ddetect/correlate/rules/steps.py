@@ -13,8 +13,8 @@ from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import wait_lines
 from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.wait import in_step
 from ddetect.correlate.waits import Waits
-from ddetect.frameworks.kinds import Kind
 from ddetect.model import Cause, Open, Proof, Status
 from ddetect.model.claims import StepUntold
 
@@ -24,13 +24,13 @@ _SHOWN = 3
 
 def step_untold(scene: Scene, waits: Waits) -> list[Finding]:
     """Everybody who stands is in a step, or waits for one of those who are."""
-    still = ~(scene.activity_age_s < scene.snapshot.settings.floor_s) & scene.live
-    in_step = (scene.kind == Kind.STEP) & still & scene.steady & ~scene.frozen
-    if not in_step.any() or any(wait.targets or wait.blind for wait in waits.all):
+    still = ~(scene.activity_age_s < scene.snapshot.settings.floor_s) & scene.live & ~scene.aside
+    inside = in_step(scene) & still & scene.steady
+    if not inside.any() or any(wait.targets or wait.blind for wait in waits.all):
         return []
-    if (~in_step & still & ~waits.blocked).any():
+    if (~inside & still & ~waits.blocked).any():
         return []  # somebody does something else: he is what the others wait for, or a case of his own
-    members = tuple(int(member) for member in scene.members[np.flatnonzero(in_step)])
+    members = tuple(int(member) for member in scene.members[np.flatnonzero(inside)])
     lines = {user_line(scene, member) for member in members}
     replicas = scene.snapshot.lanes == 1 and scene.world == 1
     claim = StepUntold(members, lines.pop() if len(lines) == 1 else None, replicas)

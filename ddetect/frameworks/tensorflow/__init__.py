@@ -28,6 +28,8 @@ TENSORFLOW = Framework(
     tells_of_a_peer=tells_of_a_peer,
     saw_a_death=saw_a_death,
     refuses_calls=refuses_calls,
+    aside=re.compile(r"^evaluator\b"),
+    exit_takes_s=90.0,  # freeing an iterator waits for its autotuning thread: up to a minute was seen
     # A reduction on its way. Idle threads of the same pool are in none of these.
     native_call=re.compile(
         r"\b(Ring(Reducer|Gatherer|Alg)|NcclReducer|NcclManager|HierarchicalTreeBroadcaster)::"
@@ -38,13 +40,16 @@ TENSORFLOW = Framework(
     ),
     native_mode=lambda world: NativeMode.ALL if world == 1 else NativeMode.NONE,
     raises_letters=True,
+    worker_loop=re.compile(
+        r"keras/src/(trainers/data_adapters/py_dataset_adapter|utils/data_utils)\.py:get_index$"
+    ),
     hands_over=re.compile(r"tensorflow/python/ops/script_ops\.py$"),  # Python that a pipeline calls
     between_lanes=frozenset({"merge_call"}),
     words=Words(
         inside="a step",
         join="MultiWorkerMirroredStrategy",
         loader="its input pipeline",
-        in_steps=("all_reduce",),
+        in_steps=("all_reduce", operation(None).name),
         even_steps="the same number of batches for every worker (`repeat()` with `steps_per_epoch`)",
         below="the network between workers, or CommunicationOptions",
         starved="look at the source of its tf.data pipeline (files, a bucket, a queue)",

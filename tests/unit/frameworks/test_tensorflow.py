@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ddetect.correlate.judge import judge, wants_native
+from ddetect.correlate.motion import moved
 from ddetect.frameworks.tensorflow.deaths import saw_a_death, tells_of_a_peer
 from ddetect.model import Cause, Departure, Frame, Gone, Phase, Proof, Raised, Role, Status, Thread, Verdict
+from ddetect.model.tables import keep_rows
 from ddetect.report.json_ import verdict_json
 from tests.unit.frameworks.tf_scenes import (
     ALL_REPLICAS,
@@ -18,13 +20,16 @@ from tests.unit.frameworks.tf_scenes import (
     FUTEX,
     GENERATOR,
     JOINING,
+    LIB,
     MERGES,
     NEXT,
     PY_FUNCTION,
     REDUCES,
+    SITE,
     SLEEPS,
     STARVED,
     STEP,
+    TF,
     TRACING,
     TURN,
     Job,
@@ -186,6 +191,17 @@ def test_worker_that_ended_in_peace_left_early():
     assert named(verdict) == (Cause.LEFT_EARLY, (1,))
 
 
+@pytest.mark.parametrize(("age_s", "status"), [(40.0, Status.HEALTHY), (100.0, Status.HANG)])
+def test_end_of_a_process_takes_its_time(age_s: float, status: Status):
+    """The last ones free their pipelines, for which TensorFlow takes up to a minute; nobody waits for them."""
+    gone = Gone(0, Role.RANK, -1, 4000, Departure.EXITED, 50.0)
+    leaves = Member((Thread("MainThread", True, False, False, (), state="S"),), Phase.EXITING)
+    snapshot = Job([Member(), leaves], gone=(gone,), numbers=False).snapshot()
+    aged = replace(snapshot, beats=replace(snapshot.beats, phase_age_s=[age_s]))
+
+    assert judge(aged).status is status
+
+
 def test_worker_that_never_came_is_named_where_all_should_be_here():
     """The others stand in the start-up barrier."""
     joining = Member((JOINING,), Phase.JOINING, 0)
@@ -194,6 +210,43 @@ def test_worker_that_never_came_is_named_where_all_should_be_here():
     verdict = judge(replace(snapshot, roster=replace(snapshot.roster, local_world=[3, 3])))
 
     assert named(verdict) == (Cause.RENDEZVOUS, (2,))
+
+
+def test_generator_that_makes_the_next_batch_is_no_fault():
+    """The loop takes its batches in Python: the step has its own already."""
+    snapshot = Job([in_step(), in_step(GENERATOR), in_step()]).snapshot()
+    fed = replace(snapshot, beats=replace(snapshot.beats, batch=[6, 6, 6], step=[5, 5, 5]))
+
+    verdict = judge(fed)
+    assert (verdict.status, verdict.culprits) == (Status.UNDECIDED, ())
+    assert verdict.left_open is not None
+    assert verdict.left_open.members == (0, 1, 2)
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+def test_evaluator_is_missed_by_nobody(numbers: bool):
+    """It looks for checkpoints; the others wait for each other, and for nobody else."""
+    job = Job([in_step(), in_step(), Member((ASLEEP,), Phase.OTHER, 0)], numbers=numbers, pages=numbers)
+    snapshot = job.snapshot()
+    names = replace(snapshot.roster, task=[-1, -1, 0], tasks=("evaluator 0",))
+    comms = snapshot.comms
+    if numbers:
+        groups = (replace(comms.groups[0], members=(0, 1)),)
+        progress = keep_rows(comms.progress, comms.progress.rank < 2)
+        comms = replace(comms, groups=groups, progress=progress)
+    looks = tuple(replace(look, comms=comms) for look in snapshot.looks)
+
+    verdict = judge(replace(snapshot, roster=names, looks=looks))
+    assert (verdict.status, verdict.culprits) == (Status.UNDECIDED, ())
+    assert verdict.left_open is not None
+    assert verdict.left_open.members == (0, 1)
+
+
+def test_worker_that_is_through_is_not_waited_for():
+    """It has left the step, and goes on: who is still inside waits for nobody."""
+    through = Member((ASLEEP,), Phase.OTHER, 130)
+
+    assert said(Job([in_step(), through, through])).culprit_ranks != (1, 2)
 
 
 # ---------------------------------------------------------------- without a probe
@@ -293,12 +346,52 @@ def test_native_look_is_kept_by_the_plain_ones_after_it():
     assert verdict.cause is Cause.DATA_LOADING
 
 
+def test_step_that_computes_does_not_starve():
+    """A long loop inside the graph: its pipeline is met in its source, and the process uses its CPU all the time."""
+    snapshot = Job([in_step(below(*STARVED))]).snapshot()
+    looks = tuple(
+        replace(look, sample=replace(look.sample, cpu_s=[float(number)]))
+        for number, look in enumerate(snapshot.looks)
+    )
+    busy = replace(snapshot, looks=looks)
+
+    assert (judge(busy).status, judge(busy).culprits) == (Status.UNDECIDED, ())
+    assert moved(busy, (0,)).weak
+    assert not moved(snapshot, (0,))
+
+
+def test_pipeline_thread_that_runs_does_not_wait():
+    """It is met inside its source, computing."""
+    runs = replace(below(*STARVED), state="R", wchan="", syscall="")
+
+    assert said(Job([in_step(runs)])).cause is None
+
+
+def test_line_of_a_pool_that_makes_batches_is_named():
+    """Keras' PyDataset: the generator waits for a pool, and a thread of that is at the user's line."""
+    adapter = f"{SITE}/keras/src/trainers/data_adapters/py_dataset_adapter.py"
+    waits = thread(
+        f"get {LIB}/multiprocessing/pool.py:768", f"get {adapter}:667",
+        f"generator_py_func {TF}/data/ops/from_generator_op.py:198", f"__call__ {TF}/ops/script_ops.py:269",
+        main=False, name="", **FUTEX,
+    )  # fmt: skip
+    makes = thread(
+        "__getitem__ /job/data.py:7", f"get_index {adapter}:700", f"worker {LIB}/multiprocessing/pool.py:125",
+        main=False, name="Thread-9", **SLEEPS,
+    )  # fmt: skip
+    verdict = said(Job([in_step(waits, makes)]))
+
+    assert named(verdict) == (Cause.DATA_LOADING, (0,))
+    assert verdict.culprits[0].where is not None
+    assert verdict.culprits[0].where.line == 7
+
+
 def test_compiled_step_without_a_native_stack_is_undecided():
     """It says that replicas cannot be told apart."""
     verdict = said(Job([in_step()]))
 
     assert verdict.status is Status.UNDECIDED
-    assert "replicas cannot be told apart" in verdict.summary
+    assert "its replicas, if it has several, cannot be told apart" in verdict.summary
 
 
 # ---------------------------------------------------------------- deaths
@@ -324,8 +417,8 @@ def test_heartbeats_of_a_peer_are_a_consequence():
         MISMATCH,
         "ValueError: corrupt record",
         "UnavailableError: gs://bucket/shard: Connection reset by peer",
-        "RuntimeError: no shard: {{function_node __wrapped__ReadFile_device_/job:worker/replica:0/task:0/device:CPU:0}} "
-        "Connection reset by peer",
+        "RuntimeError: no shard: {{function_node __wrapped__ReadFile_device_/job:worker/replica:0/task:0/device:CPU:0}}"
+        " Connection reset by peer",
         "ValueError: inconsistent shapes of two batches",
         "ResourceExhaustedError: OOM when allocating tensor",
     ],

@@ -11,6 +11,7 @@ from typing import Callable
 from ddetect_probe import beat, state
 from ddetect_probe.hooks import Identity
 from ddetect_probe.hooks.tensorflow import (
+    alone,
     collective_hooks,
     data_hooks,
     inner_hooks,
@@ -72,4 +73,5 @@ def guarded(module: str, part: Callable[[], None]) -> Callable[[], None]:
 
 
 def on_rank() -> None:
-    """This process is a rank: nothing more to do."""
+    """This process is a rank: say which task it is, long before it makes a strategy."""
+    alone.tell_task()

@@ -25,12 +25,17 @@ def tell_strategy(kind: str, replicas: int, workers: int, task: str, index: int)
     )
 
 
+def tell_task() -> None:
+    """Say which task of a cluster this process is, if nobody has said more."""
+    task = tasks.from_environment()
+    if not _told:
+        tell_strategy("", 1, 1, task.kind if task else "", task.number if task else 0)
+
+
 def decide() -> None:
     """It trains with TensorFlow, and nobody has said that it is part of something bigger."""
     state.decide_alone(NAME)
-    if not _told:
-        task = tasks.from_environment()
-        tell_strategy("", 1, 1, task.kind if task else "", task.number if task else 0)
+    tell_task()
 
 
 def decide_by_data() -> None:
