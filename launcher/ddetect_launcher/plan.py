@@ -59,7 +59,8 @@ def make_plan(
     rendezvous = parse_rendezvous(argv, environ)
     member = parse_slurm(environ) or parse_open_mpi(environ)
     # Some clouds set TF_CONFIG for every job, also for torch's.
-    cluster = parse_tf_config(environ.get("TF_CONFIG")) if rendezvous.nodes == 1 else None
+    of_torch = rendezvous.launcher or "RANK" in environ
+    cluster = None if of_torch else parse_tf_config(environ.get("TF_CONFIG"))
     if cluster is not None:
         member = membership(cluster, owned_address) or member
     refusal = _SERVERS if cluster is not None and cluster.servers else ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 STATIC_PORT = 29500
 C10D_PORT = 29400
@@ -44,10 +44,16 @@ class Rendezvous:
     port: int | None = None
     node_rank: int | None = None
     host_is_node: bool = True  # False: an etcd server, which need not be one of the job's nodes
+    launcher: bool = field(default=False, compare=False)  # the command line is torchrun's or accelerate's
 
 
 def parse_rendezvous(argv: Sequence[str], environ: Mapping[str, str]) -> Rendezvous:
     """The meeting point named by a torchrun or accelerate line; one node when it is neither."""
+    found = _parse(argv, environ)
+    return Rendezvous() if found is None else replace(found, launcher=True)
+
+
+def _parse(argv: Sequence[str], environ: Mapping[str, str]) -> Rendezvous | None:
     for index, word in enumerate(argv):
         name = posixpath.basename(word)
         behind = argv[index + 1] if index + 1 < len(argv) else ""
@@ -63,7 +69,7 @@ def parse_rendezvous(argv: Sequence[str], environ: Mapping[str, str]) -> Rendezv
             return _accelerate(_options(argv[index + 2 :], _ACCELERATE_FLAGS))
         if name.endswith(".py"):
             break  # a script: what follows is its own
-    return Rendezvous()
+    return None
 
 
 def parse_address(text: str, default_port: int | None = None) -> tuple[str, int] | None:

@@ -216,6 +216,16 @@ def test_cluster_says_more_than_the_scheduler() -> None:
     assert plan("{", **slurm).job == "slurm-4.0"
 
 
+def test_torch_job_has_no_cluster_though_its_cloud_sets_one() -> None:
+    """Two jobs on one host that inherit the same TF_CONFIG must not meet."""
+    text = config("worker", 0, worker=["localhost:1", "localhost:2"], ps=["localhost:3"])
+    torchs = plan(text, line="torchrun --standalone --nproc-per-node 8 train.py")
+    by_rank = plan(text, RANK="0")
+
+    for made in (torchs, by_rank):
+        assert (made.job, made.shared, made.refusal) == ("fresh-1", False, "")
+
+
 def test_parameter_servers_are_not_judged() -> None:
     """Workers of such a job wait for orders all day."""
     made = plan(config("worker", 0, chief=["localhost:1"], worker=["localhost:2"], ps=["localhost:3"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -35,12 +36,14 @@ DEVICE = "/job:worker/replica:0/task:1/device:GPU:"
         ({"chief": 1, "worker": 2, "evaluator": 1}, "worker", 0, 1, 3),
         ({"chief": 1, "worker": 2, "evaluator": 1}, "evaluator", 0, 3, 4),
         ({"worker": 2}, "evaluator", 0, 2, 3),
-        ({"chief": 1, "worker": 2, "ps": 2}, "worker", 1, 2, 3),
+        ({"chief": 1, "worker": 2, "ps": 2}, "worker", 1, -1, -1),
+        ({"worker": 2}, "worker", 5, -1, -1),
+        ({"chief": 1, "master": 1, "worker": 1}, "worker", 0, 1, 2),
         ({"chief": 1, "worker": 2, "ps": 2}, "ps", 1, -1, -1),
     ],
 )
 def test_task_has_its_place(sizes: dict[str, int], kind: str, index: int, rank: int, world: int) -> None:
-    """The chief first, workers in order, evaluators last; a parameter server is no rank."""
+    """The chief first, workers in order, evaluators last; nobody who works for parameter servers is a rank."""
     task = tasks.place(sizes, kind, index)
 
     assert (task.kind, task.number, task.rank, task.world) == (kind, index, rank, world)
@@ -216,17 +219,47 @@ def call_of(eagerly: bool = True, compiled: bool = True) -> int | None:
 
 def test_only_the_outermost_call_is_a_step(seen: page.Page) -> None:
     """Keras' train function calls others; it is one step."""
-    outer = call_of()
+    enter = step_hooks.enter_of(lambda: True, SimpleNamespace(RUN_FUNCTIONS_EAGERLY=False))
+    outer = enter()
     inside = seen.lanes()[0].phase
     nested = call_of()
     step_hooks.returned(nested, None)
     step_hooks.leave_call(nested)
-    assert (seen.lanes()[0].phase, seen.lanes()[0].steps) == (inside, 0)
+    assert (nested, seen.lanes()[0].phase, seen.lanes()[0].steps) == (None, inside, 0)
 
     assert step_hooks.returned(outer, "loss") == "loss"
     step_hooks.leave_call(outer)
 
     assert (inside, seen.lanes()[0].phase, seen.lanes()[0].steps) == (page.STEP, page.OTHER, 1)
+
+
+def test_call_whose_end_was_lost_blinds_nobody(seen: page.Page) -> None:
+    """A signal handler raised between two lines of our hook: the next call is the outermost one all the same."""
+    call_of()  # and never left
+    again = call_of()
+    assert again is not None
+    step_hooks.returned(again, None)
+    step_hooks.leave_call(again)
+
+    assert seen.lanes()[0].steps == 1
+
+
+def test_call_of_a_daemon_is_no_step(seen: page.Page) -> None:
+    """The main thread has trained, and stands in the user's code; another thread calls a tf.function."""
+    token = call_of()
+    step_hooks.returned(token, None)
+    step_hooks.leave_call(token)
+
+    def daemon() -> None:
+        token = call_of()
+        step_hooks.returned(token, None)
+        step_hooks.leave_call(token)
+
+    thread = threading.Thread(target=daemon)
+    thread.start()
+    thread.join()
+
+    assert seen.lanes()[0].steps == 1
 
 
 def test_call_that_raised_is_no_step(seen: page.Page) -> None:

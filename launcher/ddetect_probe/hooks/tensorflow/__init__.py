@@ -6,6 +6,7 @@ process is. Never here: an exception that reaches `import tensorflow`; an import
 
 from __future__ import annotations
 
+import os
 from typing import Callable
 
 from ddetect_probe import beat, state
@@ -45,7 +46,8 @@ PARTS = (
 
 def identity() -> Identity:
     """Who TF_CONFIG says this process is; scripts that set it later are heard when they make their strategy."""
-    task = tasks.from_environment()
+    # Some clouds set TF_CONFIG for every job: who has a RANK is torch's.
+    task = tasks.from_environment() if "RANK" not in os.environ else None
     return Identity(task.rank, task.world) if task is not None else Identity()
 
 

@@ -34,6 +34,10 @@ def tell_task() -> None:
 
 def decide() -> None:
     """It trains with TensorFlow, and nobody has said that it is part of something bigger."""
+    task = tasks.from_environment()
+    if task is not None and task.rank < 0:
+        state.undecided = False  # it belongs to parameter servers, which are not judged
+        return
     state.decide_alone(NAME)
     tell_task()
 

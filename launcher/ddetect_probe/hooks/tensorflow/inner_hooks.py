@@ -8,6 +8,7 @@ function that eager code calls, which its own stack shows; a call for which ther
 from __future__ import annotations
 
 from _thread import get_ident, get_native_id
+from sys import _getframe
 from time import monotonic_ns
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -55,9 +56,10 @@ def enter_inner(token: Any) -> int:
     What the called function calls in turn is no step of the training: a tf.function that prepares a sample, say.
     """
     me = get_ident()
-    outside = me not in step_hooks.calling
+    frame = _getframe(1)
+    outside = not step_hooks.is_called(me, frame.f_back)
     if outside:
-        step_hooks.calling.add(me)
+        step_hooks.calling[me] = id(frame)
     return _row_of(token, me) * 2 + outside
 
 
@@ -80,7 +82,7 @@ def leave_inner(entered: Optional[int]) -> None:
     if entered is None:
         return
     if entered & 1:
-        step_hooks.calling.discard(get_ident())
+        step_hooks.calling.pop(get_ident(), None)
     row = entered >> 1
     if row >= 0:
         state.slots[INNER_AT + row * INNER_WIDTH + 1] = 0

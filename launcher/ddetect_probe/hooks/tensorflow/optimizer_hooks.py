@@ -12,6 +12,7 @@ import _thread
 import sys
 import weakref
 from _thread import get_ident
+from sys import _getframe, exc_info
 from time import monotonic_ns
 from typing import Any, Callable, Dict, List, Optional
 
@@ -42,6 +43,8 @@ def hooks_of(module: str) -> Callable[[], None]:
 
     def install() -> None:
         context = loaded("eager.context")
+        if module == KERAS and _backend() not in ("", "tensorflow"):
+            return  # Keras trains with another framework
 
         enter = enter_of(context.executing_eagerly)
         for name, owner, apply in OPTIMIZERS:
@@ -49,10 +52,16 @@ def hooks_of(module: str) -> Callable[[], None]:
                 optimizer = getattr(sys.modules[name], owner)
                 if not splice(optimizer.__init__, made, _nothing, ("self",)):
                     state.broken(f"{owner}.__init__")
-                if not splice(getattr(optimizer, apply), enter, leave_apply, result=applied):
+                if not splice(getattr(optimizer, apply), enter, leave_apply):
                     state.broken(f"{owner}.{apply}")
 
     return install
+
+
+def _backend() -> str:
+    """What Keras 3 computes with; "" where it does not say."""
+    config: Any = sys.modules.get("keras.src.backend.config")
+    return str(getattr(config, "_BACKEND", "")) if config is not None else ""
 
 
 def made(optimizer: Any) -> None:
@@ -65,22 +74,19 @@ def enter_of(executing_eagerly: Callable[[], bool]) -> Callable[[], Optional[int
     """The hook, given how to ask whether a graph is being built."""
 
     def enter_apply() -> Optional[int]:
-        me = get_ident()
-        if me in step_hooks.calling or lane.lent() or not executing_eagerly():
+        me, frame = get_ident(), _getframe(1)
+        if step_hooks.is_called(me, frame.f_back) or lane.lent() or not executing_eagerly():
             return None
-        step_hooks.begin(me)
+        step_hooks.begin(me, frame)
         return lane.enter_phase(page.OPTIMIZER)
 
     return enter_apply
 
 
-def applied(token: Optional[int], value: Any) -> Any:
-    """Gradients are applied by eager code: a step."""
-    return step_hooks.returned(token, value)
-
-
 def leave_apply(token: Optional[int]) -> None:
-    """It goes on with what it did."""
+    """Gradients are applied by eager code: a step, unless it raised. Keras 3 returns nothing from it."""
+    if exc_info()[0] is None:
+        step_hooks.returned(token, None)
     step_hooks.leave_call(token)
 
 
@@ -133,10 +139,11 @@ def read() -> bool:
 
 
 def forget() -> None:
-    """In a forked child that thread is not there; TensorFlow does not work there either."""
-    global _reading
+    """In a forked child that thread is not there: one that trains starts its own."""
+    global _reading, _wake
     _known.clear()
-    _reading = True
+    _seen.clear()
+    _reading, _wake = False, None
 
 
 def _nothing(token: Any) -> None:

@@ -10,6 +10,7 @@ graph, where replicas cannot be told apart. Never here: what they compute.
 from __future__ import annotations
 
 from _thread import get_ident
+from sys import _getframe
 from time import monotonic_ns
 from typing import Any, Callable, Dict, Optional, Tuple
 
@@ -57,9 +58,10 @@ def enter_of(executing_eagerly: Callable[[], bool]) -> Callable[[], Entered]:
         _calls += 1
         me = get_ident()
         _building = not executing_eagerly()
-        counts = not _building and me not in step_hooks.calling
+        frame = _getframe(1)
+        counts = not _building and not step_hooks.is_called(me, frame.f_back)
         if counts:
-            step_hooks.begin(me)
+            step_hooks.begin(me, frame)
         return lane.lend(), counts
 
     return enter_all
@@ -78,7 +80,7 @@ def leave_all(token: Optional[Entered]) -> None:
     """The thread that started them goes on alone."""
     if token is not None:
         if token[1]:
-            step_hooks.calling.discard(get_ident())
+            step_hooks.calling.pop(get_ident(), None)
         if token[0]:
             lane.give_back()
         if mirror.phase == page.STARTING:

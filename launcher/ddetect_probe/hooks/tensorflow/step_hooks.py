@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
+from sys import _getframe
 from time import monotonic_ns
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from types import FrameType
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ddetect_probe import lane, state
 from ddetect_probe.hooks.tensorflow import alone, sequences
@@ -31,7 +33,7 @@ CALLED = (
     (SESSION, "BaseSession", "run"),
 )
 
-calling: Set[int] = set()  # idents of threads inside a call that counts
+calling: Dict[int, int] = {}  # by ident of a thread inside a call that counts: which frame of it that is
 _traced: Dict[
     int, List[Tuple[str, bool]]
 ] = {}  # by ident: the functions that it is tracing, and is it tf.data's
@@ -46,7 +48,9 @@ def hooks_of(module: str) -> Callable[[], None]:
         context = loaded("eager.context")
         eager_run = loaded("eager.polymorphic_function.eager_function_run")
 
-        enter = enter_of(context.executing_eagerly, eager_run)
+        # A session is graph mode's own: where it runs, nothing executes eagerly.
+        eagerly = context.executing_eagerly if module != SESSION else _always
+        enter = enter_of(eagerly, eager_run)
         for name, owner, method in CALLED:
             if name == module:
                 function = getattr(getattr(sys.modules[name], owner), method)
@@ -54,6 +58,10 @@ def hooks_of(module: str) -> Callable[[], None]:
                     state.broken(f"{owner}.{method}")
 
     return install
+
+
+def _always() -> bool:
+    return True
 
 
 def install_tracing() -> None:
@@ -69,9 +77,10 @@ def enter_of(executing_eagerly: Executing, settings: Any) -> Callable[[], Option
 
     def enter_call() -> Optional[int]:
         me = get_ident()
-        if me in calling or not executing_eagerly():
+        frame = _getframe(1)
+        if (me in calling and is_called(me, frame.f_back)) or not executing_eagerly():
             return None
-        calling.add(me)
+        calling[me] = id(frame)
         if state.undecided:
             alone.decide()
         if settings.RUN_FUNCTIONS_EAGERLY:
@@ -86,22 +95,33 @@ def enter_of(executing_eagerly: Executing, settings: Any) -> Callable[[], Option
     return enter_call
 
 
-def begin(ident: int) -> None:
+def is_called(ident: int, frame: Optional[FrameType]) -> bool:
+    """Whether this thread, whose frame it is, is inside a call that counts.
+
+    Its own frames are asked too: a signal handler that raised in the middle of a hook of ours may have hidden its end.
+    """
+    outermost = calling.get(ident)
+    while frame is not None and outermost is not None:
+        if id(frame) == outermost:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def begin(ident: int, frame: FrameType) -> None:
     """This thread is inside a call that counts."""
-    calling.add(ident)
+    calling[ident] = id(frame)
     if state.undecided:  # now, and not when it returns: the first call is the longest, and may never do
         alone.decide()
 
 
 def returned(token: Optional[int], value: Any) -> Any:
     """A call has returned, and not raised: if it is the outermost, it was a step. Inlined: every step pays for it."""
-    if token is not None and not lane.lender:
-        now = monotonic_ns()
-        if not state.user_steps:
-            mirror.steps = steps = mirror.steps + 1
-            pack_pair(state.raw, STEPS_AT, steps, now)
-        if token < 0 and get_ident() != state.owner:
-            lane.leave_step(now, not state.user_steps)
+    if token is None or lane.lender or state.user_steps:
+        return value
+    if token >= 0 or get_ident() == state.owner:  # a thread beside the one that trains must not hide a hang
+        mirror.steps = steps = mirror.steps + 1
+        pack_pair(state.raw, STEPS_AT, steps, monotonic_ns())
     return value
 
 
@@ -110,7 +130,7 @@ def leave_call(token: Optional[int]) -> None:
     if token is None:
         return
     me = get_ident()
-    calling.discard(me)
+    calling.pop(me, None)
     if me in sequences.opened:
         sequences.close(me)
     if token == STARTING:

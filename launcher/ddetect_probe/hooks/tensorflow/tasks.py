@@ -26,15 +26,19 @@ class Task(NamedTuple):
 
 def place(sizes: Dict[str, int], kind: str, index: int) -> Task:
     """The task's place among the ranks; `sizes` is how many tasks each job of the cluster has."""
-    chiefs = sum(sizes.get(name, 0) for name in CHIEFS)
+    chiefs = next((sizes[name] for name in CHIEFS if sizes.get(name)), 0)
     workers = chiefs + sizes.get("worker", 0)
     evaluators = sizes.get("evaluator", 0)
-    if kind == "evaluator":
+    if sizes.get("ps", 0):
+        return Task(
+            kind, index, -1, -1, workers
+        )  # each worker of parameter servers goes its own way: none is judged
+    if kind == "evaluator" and index >= 0:
         # Its own TF_CONFIG is often the only one that knows of it.
         return Task(kind, index, workers + index, workers + max(evaluators, index + 1), workers)
-    if kind in CHIEFS:
+    if kind in CHIEFS and 0 <= index < chiefs:
         return Task("chief", index, index, workers, workers)
-    if kind == "worker":
+    if kind == "worker" and 0 <= index < sizes.get("worker", 0):
         return Task(kind, index, chiefs + index, workers, workers)
     return Task(kind, index, -1, -1, workers)
 
@@ -45,7 +49,7 @@ def from_environment() -> Optional[Task]:
         told = json.loads(os.environ.get("TF_CONFIG") or "{}")
         sizes = {str(job): len(addresses) for job, addresses in told["cluster"].items()}
         task = told["task"]
-        return place(sizes, str(task["type"]), int(task["index"]))
+        return place(sizes, str(task["type"]), int(task["index"])) if any(sizes.values()) else None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
 
