@@ -34,7 +34,7 @@ TORCH_TESTED = "2.13"
 TENSORFLOW_TESTED = "2.21"
 _TENSORFLOW_HOOKED = (2, 16)  # older ones need another protobuf than we do, and have other insides
 _TENSORFLOW_NAMES = ("tensorflow", "tensorflow-cpu", "tf-nightly")
-_NEEDED_MB = 16  # a page is 16 KiB; the rest is snapshots of sockets and logs
+_NEEDED_MB = 16  # a page is 24 KiB; the rest is snapshots of sockets and logs
 _TARGET = "def wait_for_doctor():\n print('ready', flush=True)\n input()\nwait_for_doctor()"
 _CAP_SYS_PTRACE = 19
 _TRACE_REMEDY = (

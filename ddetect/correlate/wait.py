@@ -86,7 +86,8 @@ def presume(scene: Scene, ranks: Ints) -> tuple[Ints, Ints]:
     # On a host backend a page tells that the rank is in no call; a device's work is in no phase.
     vague = scene.may_wait_for_device[at] & (scene.on_gpu | (phase == UNKNOWN))
     elsewhere |= (kind != Kind.UNREAD) & ~talks & ~scene.asks_lock[at] & ~vague
-    elsewhere |= (kind != Kind.UNREAD) & scene.asks_lock[at] & (phase != UNKNOWN) & ~talks
+    told = (phase != UNKNOWN) | (not scene.framework.handles)
+    elsewhere |= (kind != Kind.UNREAD) & scene.asks_lock[at] & told & ~talks
     elsewhere |= (kind == Kind.UNREAD) & np.isin(phase, ELSEWHERE)
     elsewhere |= (kind == Kind.UNREAD) & (scene.posture[at] == Posture.DISK)
     aside = scene.aside[at]

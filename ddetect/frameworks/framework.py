@@ -98,6 +98,9 @@ class Framework:
     lost_workers: Callable[[str], tuple[int, ...]] = (
         lambda exception: ()
     )  # loader workers whose death it tells
+    handles: bool = (
+        True  # a host may wait for others at a line of the user's, and nothing of the framework's shows
+    )
     aside: re.Pattern[str] = NEVER  # the names of tasks that take part in no operation of the others
     exit_takes_s: float = 0.0  # a process may need so long to end, and do nothing that could be seen
     native_call: re.Pattern[str] = NEVER  # a C symbol inside an operation

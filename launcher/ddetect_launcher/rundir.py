@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 
 SUBFOLDERS = ("pages", "sock", "fault")
-ROOM_BYTES = 1 << 20  # a page is 16 KiB, and rank processes have loader workers
+ROOM_BYTES = 1 << 20  # a page is 24 KiB, and rank processes have loader workers
 LONGEST_PATH = 88  # + "/sock/<pid>.sock" must fit in the 107 characters of a unix socket path
 _TRIES = 50
 _RETRY_S = 0.02

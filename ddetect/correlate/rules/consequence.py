@@ -19,7 +19,7 @@ SEEN_LATE_S = 1.5
 """A process that vanished is seen only when the agent next looks; an exception wrote its own time."""
 _ASKED = re.compile(r"(?:[\w.]+\.)?(KeyboardInterrupt|SignalException)\b")
 _OURS = re.compile(r"\baborted by: ddetect: ")
-"""How a framework says that it raises what we have sent it (--on-hang=stop): the reason may stand far behind."""
+"""An exception that carries the sentence we sent (--on-hang=stop), as who aborts with it says it: our own wish."""
 _ASKED_BY = int(signal.SIGINT)
 """Endings that somebody asked for, by their word or by their signal: the only list of them."""
 

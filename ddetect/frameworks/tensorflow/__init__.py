@@ -28,6 +28,7 @@ TENSORFLOW = Framework(
     tells_of_a_peer=tells_of_a_peer,
     saw_a_death=saw_a_death,
     refuses_calls=refuses_calls,
+    handles=False,  # every wait has a frame of its own
     aside=re.compile(r"^evaluator\b"),
     exit_takes_s=90.0,  # freeing an iterator waits for its autotuning thread: up to a minute was seen
     # A reduction on its way. Idle threads of the same pool are in none of these.

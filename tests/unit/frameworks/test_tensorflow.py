@@ -21,6 +21,7 @@ from tests.unit.frameworks.tf_scenes import (
     GENERATOR,
     JOINING,
     LIB,
+    LOOP,
     MERGES,
     NEXT,
     PY_FUNCTION,
@@ -258,6 +259,14 @@ def test_stacks_alone_name_who_is_outside_the_step():
     verdict = said(Job(members, numbers=False, pages=False))
 
     assert named(verdict) == (Cause.USER_CODE, (1,))
+
+
+def test_stacks_alone_name_who_waits_for_a_lock():
+    """Without a native stack: in TensorFlow no wait for others is a bare line of the user's."""
+    locked = thread("log_metrics /job/train.py:67", LOOP, **FUTEX)
+    verdict = said(Job([Member((STEP,)), Member((locked,))], numbers=False, pages=False))
+
+    assert named(verdict) == (Cause.PYTHON_LOCK, (1,))
 
 
 def test_stacks_alone_name_who_makes_its_data():
