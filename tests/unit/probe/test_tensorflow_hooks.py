@@ -396,3 +396,35 @@ def test_process_with_both_frameworks_trains_with_the_one_it_uses(
     assert (seen.frameworks()[0], seen.hooks_off()) == (framework, [])
     assert (lane_0(seen).steps, seen.header()[page.S_RANK]) == (steps, 0)
     assert ended(process) == 0
+
+
+SESSION = """
+with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    number = tf.constant(1.0) + 1.0
+    for _ in range(5):
+        session.run(number)
+    stand("done")
+"""
+EAGER_OPTIMIZER = """
+import KERAS as keras
+weight = keras.Variable(1.0) if "KERAS" == "keras" else tf.Variable(1.0)
+optimizer = keras.optimizers.SGD(0.1)
+for _ in range(5):
+    optimizer.apply_gradients([(tf.constant(1.0), weight)])
+stand("done")
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SESSION, EAGER_OPTIMIZER.replace("KERAS", "keras"), EAGER_OPTIMIZER.replace("KERAS", "tf_keras")],
+    ids=["session", "keras", "tf_keras"],
+)
+def test_steps_without_a_tf_function_are_counted(job: Job, text: str) -> None:
+    """A session of old, and optimizers that are applied in Python."""
+    process = start(job, text)
+    assert heard(process) == "done"
+    seen = job.page_of(process.pid)
+
+    assert (lane_0(seen).steps, seen.hooks_off()) == (5, [])
+    assert ended(process) == 0
