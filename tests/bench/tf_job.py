@@ -49,9 +49,10 @@ class Alternate(keras.callbacks.Callback):
 def main(seconds):
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    samples = np.random.default_rng(0).random((32, 64), dtype="float32")
+    samples = np.random.default_rng(0).random((128, 64), dtype="float32")
     data = tf.data.Dataset.from_tensors((samples, samples[:, :1])).repeat()
-    model = keras.Sequential([keras.layers.Dense(128, "relu") for _ in range(2)] + [keras.layers.Dense(1)])
+    # As small as a job may be that anybody would train: some milliseconds a step, on one core.
+    model = keras.Sequential([keras.layers.Dense(512, "relu") for _ in range(2)] + [keras.layers.Dense(1)])
     model.compile("adam", "mse")
     alternate = Alternate(seconds)
     try:
