@@ -202,7 +202,8 @@ def test_plain_loop_says_data_trace_step_and_who_is_called_from_below(job: Job) 
 
     assert heard(process) == "in py_function"
     assert lane_0(seen).phase == page.STEP
-    assert [(call.what, call.lane) for call in seen.inner_calls()] == [(page.INNER_STEP, 0)]
+    # The pipeline may still be asking the generator whether it has more.
+    until(lambda: [(call.what, call.lane) for call in seen.inner_calls()] == [(page.INNER_STEP, 0)])
     go_on(process)
 
     assert heard(process) == "traced 1 1"

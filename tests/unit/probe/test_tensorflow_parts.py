@@ -209,25 +209,22 @@ def test_function_that_is_called_from_below_does_no_steps(inner: page.Page, acto
     assert call_of() is None
     step_hooks.leave_call(step)
 
-    assert (actor(call_of) is None, inner.lanes()[0].steps) == (False, 0)
+    assert (actor(call_of) is None, inner.lanes()[0].steps) == (False, 1)
 
 
-def call_of(eagerly: bool = True, compiled: bool = True) -> int | None:
-    settings = SimpleNamespace(RUN_FUNCTIONS_EAGERLY=not compiled)
-    return step_hooks.enter_of(lambda: eagerly, settings)()
+def call_of(compiled: bool = True) -> int | None:
+    return step_hooks.enter_of(SimpleNamespace(RUN_FUNCTIONS_EAGERLY=not compiled))()
 
 
 def test_only_the_outermost_call_is_a_step(seen: page.Page) -> None:
     """Keras' train function calls others; it is one step."""
-    enter = step_hooks.enter_of(lambda: True, SimpleNamespace(RUN_FUNCTIONS_EAGERLY=False))
+    enter = step_hooks.enter_of(SimpleNamespace(RUN_FUNCTIONS_EAGERLY=False))
     outer = enter()
     inside = seen.lanes()[0].phase
     nested = call_of()
-    step_hooks.returned(nested, None)
     step_hooks.leave_call(nested)
     assert (nested, seen.lanes()[0].phase, seen.lanes()[0].steps) == (None, inside, 0)
 
-    assert step_hooks.returned(outer, "loss") == "loss"
     step_hooks.leave_call(outer)
 
     assert (inside, seen.lanes()[0].phase, seen.lanes()[0].steps) == (page.STEP, page.OTHER, 1)
@@ -238,7 +235,6 @@ def test_call_whose_end_was_lost_blinds_nobody(seen: page.Page) -> None:
     call_of()  # and never left
     again = call_of()
     assert again is not None
-    step_hooks.returned(again, None)
     step_hooks.leave_call(again)
 
     assert seen.lanes()[0].steps == 1
@@ -246,16 +242,8 @@ def test_call_whose_end_was_lost_blinds_nobody(seen: page.Page) -> None:
 
 def test_call_of_a_daemon_is_no_step(seen: page.Page) -> None:
     """The main thread has trained, and stands in the user's code; another thread calls a tf.function."""
-    token = call_of()
-    step_hooks.returned(token, None)
-    step_hooks.leave_call(token)
-
-    def daemon() -> None:
-        token = call_of()
-        step_hooks.returned(token, None)
-        step_hooks.leave_call(token)
-
-    thread = threading.Thread(target=daemon)
+    step_hooks.leave_call(call_of())
+    thread = threading.Thread(target=lambda: step_hooks.leave_call(call_of()))
     thread.start()
     thread.join()
 
@@ -264,22 +252,27 @@ def test_call_of_a_daemon_is_no_step(seen: page.Page) -> None:
 
 def test_call_that_raised_is_no_step(seen: page.Page) -> None:
     """The end of an epoch is an exception in Keras' train function."""
-    step_hooks.leave_call(call_of())
+    token = call_of()
+    try:
+        raise StopIteration
+    except StopIteration:
+        step_hooks.leave_call(token)
 
     assert (seen.lanes()[0].phase, seen.lanes()[0].steps) == (page.OTHER, 0)
 
 
 def test_call_while_a_graph_is_built_is_nothing(seen: page.Page) -> None:
     """It adds a node to the graph."""
-    assert call_of(eagerly=False) is None
-    assert seen.lanes()[0].phase == page.STARTING
+    trace = step_hooks.enter_trace(SimpleNamespace(name="concrete", attributes=None))
+    assert call_of() is None
+    step_hooks.leave_trace(trace)
+    assert (seen.lanes()[0].phase, seen.lanes()[0].steps) == (page.STARTING, 0)
 
 
 def test_function_that_is_not_compiled_counts_and_has_no_phase(seen: page.Page) -> None:
     """Its body is the user's Python, which the stack shows."""
     token = call_of(compiled=False)
     inside = seen.lanes()[0].phase
-    step_hooks.returned(token, None)
     step_hooks.leave_call(token)
 
     assert (inside, seen.lanes()[0].steps) == (page.STARTING, 1)

@@ -12,7 +12,7 @@ import _thread
 import sys
 import weakref
 from _thread import get_ident
-from sys import _getframe, exc_info
+from sys import _getframe
 from time import monotonic_ns
 from typing import Any, Callable, Dict, List, Optional
 
@@ -84,9 +84,7 @@ def enter_of(executing_eagerly: Callable[[], bool]) -> Callable[[], Optional[int
 
 
 def leave_apply(token: Optional[int]) -> None:
-    """Gradients are applied by eager code: a step, unless it raised. Keras 3 returns nothing from it."""
-    if exc_info()[0] is None:
-        step_hooks.returned(token, None)
+    """Gradients are applied by eager code: a step, unless it raised."""
     step_hooks.leave_call(token)
 
 

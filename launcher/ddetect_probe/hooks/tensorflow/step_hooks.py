@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
-from sys import _getframe
+from sys import _getframe, exc_info
 from time import monotonic_ns
 from types import FrameType
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -38,30 +38,19 @@ _traced: Dict[
     int, List[Tuple[str, bool]]
 ] = {}  # by ident: the functions that it is tracing, and is it tf.data's
 
-Executing = Callable[[], bool]
-
 
 def hooks_of(module: str) -> Callable[[], None]:
     """What to do once that module is there."""
 
     def install() -> None:
-        context = loaded("eager.context")
-        eager_run = loaded("eager.polymorphic_function.eager_function_run")
-
-        # A session is graph mode's own: where it runs, nothing executes eagerly.
-        eagerly = context.executing_eagerly if module != SESSION else _always
-        enter = enter_of(eagerly, eager_run)
+        enter = enter_of(loaded("eager.polymorphic_function.eager_function_run"))
         for name, owner, method in CALLED:
             if name == module:
                 function = getattr(getattr(sys.modules[name], owner), method)
-                if not splice(function, enter, leave_call, result=returned):
+                if not splice(function, enter, leave_call):
                     state.broken(f"{owner}.{method}")
 
     return install
-
-
-def _always() -> bool:
-    return True
 
 
 def install_tracing() -> None:
@@ -72,16 +61,19 @@ def install_tracing() -> None:
         state.broken("tracing")
 
 
-def enter_of(executing_eagerly: Executing, settings: Any) -> Callable[[], Optional[int]]:
-    """The hook, given how to ask whether a graph is being built, and where it says that functions are not compiled."""
+def enter_of(settings: Any) -> Callable[[], Optional[int]]:
+    """The hook, given where it says that functions are not compiled.
+
+    Whether a graph is being built is known here: asking TensorFlow takes longer than all the rest, at every step.
+    """
 
     def enter_call() -> Optional[int]:
         me = get_ident()
         frame = _getframe(1)
-        if (me in calling and is_called(me, frame.f_back)) or not executing_eagerly():
+        if (me in calling and is_called(me, frame.f_back)) or me in _traced:
             return None
         calling[me] = id(frame)
-        if state.undecided:
+        if state.undecided:  # now, and not when it returns: the first call is the longest, and may never do
             alone.decide()
         if settings.RUN_FUNCTIONS_EAGERLY:
             return NOTHING
@@ -115,32 +107,31 @@ def begin(ident: int, frame: FrameType) -> None:
         alone.decide()
 
 
-def returned(token: Optional[int], value: Any) -> Any:
-    """A call has returned, and not raised: if it is the outermost, it was a step. Inlined: every step pays for it."""
-    if token is None or lane.lender or state.user_steps:
-        return value
-    if token >= 0 or get_ident() == state.owner:  # a thread beside the one that trains must not hide a hang
-        mirror.steps = steps = mirror.steps + 1
-        pack_pair(state.raw, STEPS_AT, steps, monotonic_ns())
-    return value
-
-
 def leave_call(token: Optional[int]) -> None:
-    """The outermost call is over; the collectives that it began are as well."""
+    """The outermost call is over, and so are the collectives that it began; if it has not raised, it was a step."""
     if token is None:
         return
-    me = get_ident()
+    me, now = get_ident(), monotonic_ns()
     calling.pop(me, None)
+    # Of a thread beside the one that trains nothing counts: a metrics daemon must not hide a hang.
+    if (
+        not lane.lender
+        and not state.user_steps
+        and (token >= 0 or me == state.owner)
+        and exc_info()[0] is None
+    ):
+        mirror.steps = steps = mirror.steps + 1
+        pack_pair(state.raw, STEPS_AT, steps, now)
     if me in sequences.opened:
         sequences.close(me)
     if token == STARTING:
         token = OTHER  # it trains, so it has started
     if token >= state.floor:
         mirror.phase = token
-        state.slots[LANE] = (monotonic_ns() & KEEP) | token
+        state.slots[LANE] = (now & KEEP) | token
     else:
         begun = lane.phase_before(token) == STARTING
-        lane.leave(lane.with_phase(token, OTHER) if begun else token, monotonic_ns())
+        lane.leave(lane.with_phase(token, OTHER) if begun else token, now)
 
 
 def count_step(now: int) -> None:
