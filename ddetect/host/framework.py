@@ -1,7 +1,7 @@
 """What a process trains with, told from outside: by the libraries that it has mapped.
 
 Enters: a pid. Leaves: the name of a framework, empty while it has loaded none; whether it is one of several TensorFlow
-tasks. Never here: judging; a second look at a process that has told already.
+tasks. Never here: judging.
 """
 
 from __future__ import annotations

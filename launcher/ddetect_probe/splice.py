@@ -83,6 +83,10 @@ def switch(on: bool) -> None:
         target.__code__ = spliced if on else original
 
 
+def nothing(token: Any) -> None:
+    """For who has nothing to do when a function is left."""
+
+
 def _compile(code: types.CodeType, names: str, params: Sequence[str], wants_result: bool) -> types.CodeType:
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     missing = [name for name in params if name not in known]

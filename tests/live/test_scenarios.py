@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,10 @@ HANGING = [
 ]
 
 
-def drawn(scenario: Scenario) -> Params:
+def drawn(scenario: Scenario, worlds: Sequence[int] = (4, 4, 4, 3)) -> Params:
     """Parameters that differ from scenario to scenario and never from run to run."""
     draw = random.Random(scenario.name)
-    world_size = max(draw.choice([4, 4, 4, 3]), scenario.min_world)
+    world_size = max(draw.choice(worlds), scenario.min_world)
     return Params(
         rank=draw.randrange(world_size),
         world_size=world_size,
@@ -38,14 +39,14 @@ def drawn(scenario: Scenario) -> Params:
     )
 
 
-def run(scenario: Scenario, params: Params) -> Result:
+def run(scenario: Scenario, params: Params, within_s: float = 120.0) -> Result:
     return run_scenario(
         scenario.name,
         rank=params.rank,
         world_size=params.world_size,
         at=params.at,
         step_ms=params.step_ms,
-        timeout_s=120.0 * scenario.incidents + (STARTUP_EXTRA_S if scenario.before_first_step else 0.0),
+        timeout_s=within_s * scenario.incidents + (STARTUP_EXTRA_S if scenario.before_first_step else 0.0),
     )
 
 

@@ -5,16 +5,14 @@ Those that the catalogue marks `every_time`; with DDETECT_ALL_SCENARIOS=1 every 
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from ddetect.model import Status
-from ddetect.scenarios.catalogue import TENSORFLOW, Params, Scenario
+from ddetect.scenarios.catalogue import TENSORFLOW, Scenario
 from tests.hangbench.incidents import lanes_of, left_open_by
 from tests.live.harness import Result, run_scenario
 from tests.live.test_healthy import assert_is_well
-from tests.live.test_scenarios import EVERYTHING, assert_is_the_place
+from tests.live.test_scenarios import EVERYTHING, assert_is_the_place, drawn, run
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -23,27 +21,7 @@ HANGING = [scenario for scenario in CHOSEN if scenario.status is not Status.HEAL
 WELL = [scenario for scenario in CHOSEN if scenario.status is Status.HEALTHY]
 
 
-def drawn(scenario: Scenario) -> Params:
-    """Parameters that differ from scenario to scenario and never from run to run."""
-    draw = random.Random(scenario.name)
-    world_size = draw.choice([3, 3, 2])
-    return Params(
-        rank=draw.randrange(world_size),
-        world_size=world_size,
-        at=draw.randrange(20, 50),
-        step_ms=draw.choice([20, 50, 90]),
-    )
-
-
-def run(scenario: Scenario, params: Params) -> Result:
-    return run_scenario(
-        scenario.name,
-        rank=params.rank,
-        world_size=params.world_size,
-        at=params.at,
-        step_ms=params.step_ms,
-        timeout_s=180.0,
-    )
+WORLDS, WITHIN_S = (3, 3, 2), 180.0
 
 
 def assert_is_truth(result: Result, scenario: Scenario) -> None:
@@ -63,7 +41,7 @@ def assert_is_truth(result: Result, scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", HANGING, ids=lambda scenario: scenario.name)
 def test_stuck_tensorflow_job_gets_the_verdict_that_is_its_truth(scenario: Scenario) -> None:
     """The alarm names what was done to whom; what TensorFlow makes of it later is no cause."""
-    assert_is_truth(run(scenario, drawn(scenario)), scenario)
+    assert_is_truth(run(scenario, drawn(scenario, WORLDS), WITHIN_S), scenario)
 
 
 @pytest.mark.parametrize("scenario", WELL, ids=lambda scenario: scenario.name)

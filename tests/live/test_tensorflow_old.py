@@ -10,7 +10,8 @@ import os
 import pytest
 
 from ddetect.scenarios.catalogue import TENSORFLOW, Params
-from tests.live.test_tensorflow import assert_is_truth, run
+from tests.live.test_scenarios import run
+from tests.live.test_tensorflow import WITHIN_S, assert_is_truth
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -25,4 +26,4 @@ def test_job_of_an_older_tensorflow_gets_the_verdict_that_is_its_truth(name: str
     """One of several replicas, one of several workers."""
     scenario = TENSORFLOW[name]
 
-    assert_is_truth(run(scenario, Params(rank=1, world_size=3, at=25, step_ms=40)), scenario)
+    assert_is_truth(run(scenario, Params(rank=1, world_size=3, at=25, step_ms=40), WITHIN_S), scenario)

@@ -252,13 +252,32 @@ def test_call_of_a_daemon_is_no_step(seen: page.Page) -> None:
 
 def test_call_that_raised_is_no_step(seen: page.Page) -> None:
     """The end of an epoch is an exception in Keras' train function."""
-    token = call_of()
-    try:
-        raise StopIteration
-    except StopIteration:
-        step_hooks.leave_call(token)
+
+    def step() -> None:
+        token = call_of()
+        try:
+            raise StopIteration
+        finally:
+            step_hooks.leave_call(token)
+
+    with pytest.raises(StopIteration):
+        step()
 
     assert (seen.lanes()[0].phase, seen.lanes()[0].steps) == (page.OTHER, 0)
+
+
+def test_training_in_an_except_clause_counts(seen: page.Page) -> None:
+    """A script that falls back to something trains there for weeks; the exception it handles is none of the step's."""
+
+    def step() -> None:
+        step_hooks.leave_call(call_of())
+
+    try:
+        raise ImportError("no faster kernel")
+    except ImportError:
+        step()
+
+    assert seen.lanes()[0].steps == 1
 
 
 def test_call_while_a_graph_is_built_is_nothing(seen: page.Page) -> None:

@@ -16,7 +16,7 @@ from ddetect_probe import lane, state
 from ddetect_probe.hooks.tensorflow import sequences
 from ddetect_probe.hooks.tensorflow.modules import loaded
 from ddetect_probe.page import COLLECTIVE, L_CALLS, LANES_AT, pack_pair
-from ddetect_probe.splice import splice
+from ddetect_probe.splice import nothing, splice
 from ddetect_probe.state import mirror
 
 COUNT_AT = (LANES_AT + L_CALLS) * 8
@@ -32,7 +32,7 @@ def install_keys() -> None:
     utils = loaded("distribute.cross_device_utils")
 
     keys = utils.CollectiveKeys.get_instance_key
-    if not splice(keys, enter_key, _nothing, ("group_key", "device"), result=took_key):
+    if not splice(keys, enter_key, nothing, ("group_key", "device"), result=took_key):
         state.broken("get_instance_key")
 
 
@@ -98,7 +98,3 @@ def leave_eager(token: int) -> None:
     if me in sequences.opened:
         sequences.close(me)
     lane.leave_phase(token)
-
-
-def _nothing(token: Any) -> None:
-    return None

@@ -16,7 +16,7 @@ from ddetect_probe import page, state
 from ddetect_probe.hooks.tensorflow import replica_hooks, step_hooks
 from ddetect_probe.hooks.tensorflow.modules import loaded
 from ddetect_probe.page import INNER_AT, INNER_DATA, INNER_ROWS, INNER_STEP, INNER_WIDTH, pack_inner
-from ddetect_probe.splice import splice
+from ddetect_probe.splice import nothing, splice
 
 NO_ROW = -1
 
@@ -31,7 +31,7 @@ def install() -> None:
     script_ops = loaded("ops.script_ops")
 
     registry = script_ops.FuncRegistry
-    if not splice(registry.insert, _nothing_yet, _nothing, result=inserted_of(context.executing_eagerly)):
+    if not splice(registry.insert, _nothing_yet, nothing, result=inserted_of(context.executing_eagerly)):
         state.broken("FuncRegistry.insert")
     if not splice(registry.__call__, enter_inner, leave_inner, ("token",)):
         state.broken("FuncRegistry.__call__")
@@ -95,8 +95,4 @@ def forget() -> None:
 
 
 def _nothing_yet() -> None:
-    return None
-
-
-def _nothing(token: Any) -> None:
     return None

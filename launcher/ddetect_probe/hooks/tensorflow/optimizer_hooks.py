@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, List, Optional
 from ddetect_probe import lane, page, state
 from ddetect_probe.hooks.tensorflow import step_hooks
 from ddetect_probe.hooks.tensorflow.modules import loaded
-from ddetect_probe.splice import splice
+from ddetect_probe.splice import nothing, splice
 from ddetect_probe.state import KEEP, LANE
 
 KERAS = "keras.src.optimizers.base_optimizer"
@@ -50,9 +50,9 @@ def hooks_of(module: str) -> Callable[[], None]:
         for name, owner, apply in OPTIMIZERS:
             if name == module:
                 optimizer = getattr(sys.modules[name], owner)
-                if not splice(optimizer.__init__, made, _nothing, ("self",)):
+                if not splice(optimizer.__init__, made, nothing, ("self",)):
                     state.broken(f"{owner}.__init__")
-                if not splice(getattr(optimizer, apply), enter, leave_apply):
+                if not splice(getattr(optimizer, apply), enter, step_hooks.leave_call):
                     state.broken(f"{owner}.{apply}")
 
     return install
@@ -81,11 +81,6 @@ def enter_of(executing_eagerly: Callable[[], bool]) -> Callable[[], Optional[int
         return lane.enter_phase(page.OPTIMIZER)
 
     return enter_apply
-
-
-def leave_apply(token: Optional[int]) -> None:
-    """Gradients are applied by eager code: a step, unless it raised."""
-    step_hooks.leave_call(token)
 
 
 def watch() -> None:
@@ -142,7 +137,3 @@ def forget() -> None:
     _known.clear()
     _seen.clear()
     _reading, _wake = False, None
-
-
-def _nothing(token: Any) -> None:
-    return None

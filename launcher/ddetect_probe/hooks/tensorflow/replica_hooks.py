@@ -18,7 +18,7 @@ from ddetect_probe import lane, lanes, page, state
 from ddetect_probe.hooks.tensorflow import step_hooks
 from ddetect_probe.hooks.tensorflow.modules import loaded
 from ddetect_probe.page import COLLECTIVE, OTHER, TRACING
-from ddetect_probe.splice import splice
+from ddetect_probe.splice import nothing, splice
 from ddetect_probe.state import mirror
 
 GONE_AFTER = 4  # ticks with steps in them and without replica threads
@@ -43,7 +43,7 @@ def install() -> None:
     for function, enter, leave, params, result in (
         (run._call_for_each_replica, enter_of(context.executing_eagerly), leave_all, (), all_done),
         (thread.run, enter_run, leave_run, ("self",), None),
-        (thread.restore_thread_local_summary_state, enter_turn, _nothing, ("self",), None),
+        (thread.restore_thread_local_summary_state, enter_turn, nothing, ("self",), None),
         (run._MirroredReplicaContext._merge_call, enter_merge, leave_merge, (), None),
     ):
         if not splice(function, enter, leave, params, result=result):
@@ -150,7 +150,3 @@ def fade() -> None:
 def forget() -> None:
     """In a forked child there are no such threads."""
     _number.clear()
-
-
-def _nothing(token: Any) -> None:
-    return None

@@ -100,6 +100,13 @@ def is_called(ident: int, frame: Optional[FrameType]) -> bool:
     return False
 
 
+def raised_in(frame: FrameType) -> bool:
+    """Whether an exception is leaving this frame; else somebody around it handles one, and trains in his `except`."""
+    error = exc_info()[1]
+    trace = error.__traceback__ if error is not None else None
+    return trace is not None and trace.tb_frame is frame
+
+
 def begin(ident: int, frame: FrameType) -> None:
     """This thread is inside a call that counts."""
     calling[ident] = id(frame)
@@ -114,12 +121,8 @@ def leave_call(token: Optional[int]) -> None:
     me, now = get_ident(), monotonic_ns()
     calling.pop(me, None)
     # Of a thread beside the one that trains nothing counts: a metrics daemon must not hide a hang.
-    if (
-        not lane.lender
-        and not state.user_steps
-        and (token >= 0 or me == state.owner)
-        and exc_info()[0] is None
-    ):
+    counts = not lane.lender and not state.user_steps and (token >= 0 or me == state.owner)
+    if counts and not (exc_info()[0] and raised_in(_getframe(1))):
         mirror.steps = steps = mirror.steps + 1
         pack_pair(state.raw, STEPS_AT, steps, now)
     if me in sequences.opened:

@@ -13,7 +13,7 @@ from typing import Any, Optional, Tuple
 from ddetect_probe import lane, page, state
 from ddetect_probe.hooks.tensorflow import alone, replica_hooks, sequences, tasks
 from ddetect_probe.hooks.tensorflow.modules import loaded
-from ddetect_probe.splice import splice
+from ddetect_probe.splice import nothing, splice
 
 # what the classes are called where users find them
 PUBLIC = {
@@ -42,7 +42,7 @@ def install_workers() -> None:
     join = strategies.CollectiveAllReduceExtended._initialize_strategy
     if not splice(join, enter_join, leave_join, ("self",)):
         state.broken("_initialize_strategy")
-    if not splice(context.Context.enable_collective_ops, enter_server, _nothing, ("server_def",)):
+    if not splice(context.Context.enable_collective_ops, enter_server, nothing, ("server_def",)):
         state.broken("enable_collective_ops")
 
 
@@ -118,7 +118,3 @@ def leave_join(token: Optional[Tuple[int, Any]]) -> None:
 def _anothers_rank() -> bool:
     """Whether another framework's hooks say that this process is a rank of its own job."""
     return state.first_framework() != alone.NAME and state.slots[page.S_ROLE] == page.ROLE_RANK
-
-
-def _nothing(token: Any) -> None:
-    return None
