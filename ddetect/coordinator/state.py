@@ -22,6 +22,7 @@ from ddetect.correlate.judge import asked_to_end, deaths_in, judge, wants_native
 from ddetect.correlate.motion import moved
 from ddetect.correlate.rules.consequence import was_asked
 from ddetect.correlate.rules.on_purpose import OUTLIVED_S
+from ddetect.correlate.usual import stands_s
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
     Cause,
@@ -42,6 +43,7 @@ DEATH_SETTLES_S = 1.5  # consequences of a death (peers' errors) arrive within t
 SURVIVED_S = 10.0  # steps this long after a death: the job goes on without it
 ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart
 SLOW_STALL_S = 30.0  # ranks move but the job does not step, or one rank alone stands still
+PAUSE_MARGIN = 3.0  # a pause that its framework is known to make must last so much longer
 UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
 # No rank has a probe and nobody waits: a job may do one thing nearly all of its time. Also the most that weak motion
 # can stretch a limit.
@@ -315,6 +317,8 @@ class JobState:
 
     def _confirm_after_s(self, watch: Inquiry, verdict: Verdict) -> float:
         limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)
+        if watch.snapshot is not None and verdict.proof is Proof.TIME:
+            limit = max(limit, PAUSE_MARGIN * stands_s(watch.snapshot, verdict.culprit_ranks))
         alone = not verdict.waiting and verdict.proof is Proof.TIME
         if (alone or not verdict.culprits) and not self.nodes.any_page():
             return limit * UNCOUNTED_MARGIN

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ddetect.frameworks.patterns import NOTHING, Patterns
-from ddetect.model import UNKNOWN, CallSpec, Group, Words
+from ddetect.model import UNKNOWN, CallSpec, Frame, Group, Words
 
 NEVER = re.compile(r"(?!)")
 """A pattern that fits nothing."""
@@ -102,6 +102,9 @@ class Framework:
         True  # a host may wait for others at a line of the user's, and nothing of the framework's shows
     )
     aside: re.Pattern[str] = NEVER  # the names of tasks that take part in no operation of the others
+    stands_s: Callable[[Frame], float] = lambda innermost: (
+        0.0
+    )  # a healthy thread whose innermost Python is here may stand still for so long
     exit_takes_s: float = 0.0  # a process may need so long to end, and do nothing that could be seen
     native_call: re.Pattern[str] = NEVER  # a C symbol inside an operation
     native_data: re.Pattern[str] = NEVER  # a C symbol that waits for data

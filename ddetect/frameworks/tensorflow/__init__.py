@@ -15,6 +15,7 @@ from ddetect.frameworks.general import GENERAL_PATTERNS
 from ddetect.frameworks.patterns import parse_patterns
 from ddetect.frameworks.tensorflow.deaths import refuses_calls, saw_a_death, tells_of_a_peer
 from ddetect.frameworks.tensorflow.operations import announces, operation
+from ddetect.frameworks.tensorflow.pauses import stands_s
 from ddetect.model import Words
 
 TENSORFLOW = Framework(
@@ -30,7 +31,8 @@ TENSORFLOW = Framework(
     refuses_calls=refuses_calls,
     handles=False,  # every wait has a frame of its own
     aside=re.compile(r"^evaluator\b"),
-    exit_takes_s=90.0,  # freeing an iterator waits for its autotuning thread: up to a minute was seen
+    stands_s=stands_s,
+    exit_takes_s=90.0,  # it frees iterators
     # A reduction on its way. Idle threads of the same pool are in none of these.
     native_call=re.compile(
         r"\b(Ring(Reducer|Gatherer|Alg)|NcclReducer|NcclManager|HierarchicalTreeBroadcaster)::"
