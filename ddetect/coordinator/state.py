@@ -23,7 +23,16 @@ from ddetect.correlate.motion import moved
 from ddetect.correlate.rules.consequence import was_asked
 from ddetect.correlate.rules.on_purpose import OUTLIVED_S
 from ddetect.correlate.usual import stands_s
-from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
+from ddetect.messages import (
+    Evidence,
+    Hello,
+    JobEnds,
+    NodeBeat,
+    NodeGone,
+    NodeRoster,
+    RanksEnded,
+    TakeEvidence,
+)
 from ddetect.model import (
     Cause,
     Gone,
@@ -119,6 +128,8 @@ class JobState:
                     if _identity(gone) not in known and gone.rank not in node.superseded
                 ]
                 self.gone.extend((gone, now - gone.age_s) for gone in news)
+            case JobEnds() | RanksEnded():
+                pass
             case Evidence() as evidence:
                 question = self._question
                 if question is not None and evidence.request == question.request:
