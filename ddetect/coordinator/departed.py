@@ -35,13 +35,14 @@ class Departures:
         return replace(self, all=(*self.all, *news)) if news else self
 
     @property
+    def deaths(self) -> tuple[Dated, ...]:
+        """Ranks that ended as they should not."""
+        return tuple((gone, at) for gone, at in self.all if gone.is_death and not was_asked(gone))
+
+    @property
     def open(self) -> tuple[Dated, ...]:
         """Ranks that ended as they should not, and nobody has said why."""
-        return tuple(
-            (gone, at)
-            for gone, at in self.all
-            if gone.is_death and not was_asked(gone) and _identity(gone) not in self.explained
-        )
+        return tuple(item for item in self.deaths if _identity(item[0]) not in self.explained)
 
     def explain(self, deaths: Iterable[Dated]) -> Departures:
         """These want no explanation any more."""
@@ -52,9 +53,7 @@ class Departures:
         """Open deaths by an error of their own: nobody else's death or wish explains them."""
         dead = dict(self.open)
         return tuple(
-            (gone, dead[gone])
-            for gone in origins(list(dead), framework)
-            if gone.how is Departure.RAISED
+            (gone, dead[gone]) for gone in origins(list(dead), framework) if gone.how is Departure.RAISED
         )
 
     def ended_by(self, wish_at: float, framework: Framework) -> Departures:

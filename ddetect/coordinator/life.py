@@ -8,8 +8,8 @@ Every change of a stage is made here, attach's too. Never here: when (the trigge
 | -                    | a trigger suspects, and a judgement says something        | suspected | disk, status |
 | suspected, confirmed | looks say otherwise; or members die of it                 | as it was | disk      |
 | suspected            | looks agree on what contradicts progress; its time is up  | confirmed | alarm     |
-| suspected            | it moves again; the job ends well; another reason is found | withdrawn | a row among the pauses |
-| suspected, confirmed | somebody, or an error, ends the job; it is restarted      | closed, its cause unchanged | disk |
+| suspected            | it moves again; the job ends well; another reason is found | withdrawn | `pauses.jsonl` |
+| suspected, confirmed | somebody, or an error, ends the job; it is restarted      | closed, cause unchanged | disk |
 | confirmed            | it moves again; the job ends well; another reason is found | closed    | disk, terminal |
 """
 
@@ -56,7 +56,7 @@ _NEXT: dict[tuple[Stage | None, Turn], Stage] = {
 def said(
     before: Incident | None, number: int, verdict: Verdict, snapshot: Snapshot, unix_ns: int
 ) -> Incident:
-    """A judgement: it opens an incident, or is the next word about one; what was said before is kept when it differs."""
+    """A judgement opens an incident, or is the next word about one; what was said before is kept when it differs."""
     stage = _NEXT[before.stage if before else None, Turn.SAID]
     if before is None:
         return Incident(
@@ -110,7 +110,7 @@ def over(
 def explains(
     named: Verdict | None, *, confirmed: bool, verdict: Verdict, origin: bool, last: bool = False
 ) -> bool:
-    """Whether ranks died of what is open. `verdict` is of a look after the deaths; `origin`: one of them raised a fault.
+    """Whether ranks died of what is open. `verdict` is of a look after the deaths; `origin`: one raised a fault.
 
     An alarm explains every death that is not an error of its own: somebody or something ended the job. A suspicion
     explains who waited in vain, and what only time can tell. Who was named when some were dead already is asked again,

@@ -17,6 +17,7 @@ from ddetect.model import Cause, Look, Proof, Snapshot, Stage, Status, Unread, V
 
 Answer = tuple[object, ...]
 JudgeBy = Callable[[Snapshot], Verdict]
+_NO_MOTION = Motion()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Opinion:
     native: tuple[int, ...] = ()
     asked: bool = False  # somebody wanted the dead to die
     deaths: tuple[str, ...] = ()  # a line each
-    motion: Motion = Motion()
+    motion: Motion = _NO_MOTION
     stands_s: float = 0.0  # a pause that the framework is known to make where the culprits are
     last: bool = False
     fault: str = ""  # why there is no judgement: a fault of ours

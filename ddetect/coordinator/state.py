@@ -72,15 +72,17 @@ class JobState:
         self.departures = Departures()
         self.watch: Watch | None = None
         self.ending: Ending | None = None
-        self._number = first_number
-        self._requests = 0
+        self.number = first_number
+        self.requests = 0
         self._question: Question | None = None
-        self._tickets = 0
+        self.tickets = 0
         self._case = 0  # the ticket of the case that is being judged; 0 if none is
-        self._leaving: tuple[Turn, str] | None = None  # the last judgement is awaited, then this is why it is over
-        self._ending_at = -math.inf
-        self._restarted: frozenset[str] = frozenset()  # nodes whose ranks are of this attempt
-        self._last_now = -math.inf
+        self._leaving: tuple[Turn, str] | None = (
+            None  # the last judgement is awaited, then this is why it is over
+        )
+        self.ending_at = -math.inf
+        self.restarted: frozenset[str] = frozenset()  # nodes whose ranks are of this attempt
+        self.last_now = -math.inf
 
     # ------------------------------------------------------------ the door
 
@@ -96,10 +98,10 @@ class JobState:
             raise
 
     def _on(self, event: Event, now: float, unix_ns: int) -> list[Command]:
-        if self.watch is not None and now - self._last_now > SILENT_AFTER_S:
+        if self.watch is not None and now - self.last_now > SILENT_AFTER_S:
             # We were frozen ourselves: nobody was watched meanwhile.
             self.watch = replace(self.watch, still_since=now)
-        self._last_now = now
+        self.last_now = now
         match event:
             case Heard():
                 return self._heard(event, now, unix_ns)
@@ -129,7 +131,7 @@ class JobState:
             case NodeGone() as told:
                 self.departures = self.departures.hear(told.gone, now, replaced=node.superseded)
                 if self.ending is not None:
-                    self.departures = self.departures.ended_by(self._ending_at, self._framework)
+                    self.departures = self.departures.ended_by(self.ending_at, self._framework)
             case Evidence() as evidence:
                 self._take_evidence(event.node, evidence)
             case JobEnds() as told_end:
@@ -177,7 +179,7 @@ class JobState:
 
     def _outlive(self, now: float) -> None:
         """A job that survives the wish for its end is watched again, as if it had just begun to stand."""
-        if self.ending is None or self.ending.is_over or now - self._ending_at <= OUTLIVED_S:
+        if self.ending is None or self.ending.is_over or now - self.ending_at <= OUTLIVED_S:
             return
         self.ending = None
         if self.watch is not None:
@@ -201,10 +203,8 @@ class JobState:
                 return
 
     def _goes_on(self, watch: Watch, facts: Facts, now: float) -> bool:
-        if not TRIGGERS[watch.trigger].is_over(watch, facts):
-            since = math.inf
-        else:
-            since = min(watch.moves_since, now)
+        over = TRIGGERS[watch.trigger].is_over(watch, facts)
+        since = min(watch.moves_since, now) if over else math.inf
         if since != watch.moves_since:
             self.watch = replace(watch, moves_since=since)
         return now - since >= MOVES_FOR_S
@@ -227,10 +227,10 @@ class JobState:
 
     def _ask(self, watch: Watch, now: float) -> list[Command]:
         nodes = self.nodes.to_ask()
-        self._requests += 1
-        self._question = Question(self._requests, now, self.nodes.to_wait_for(nodes, now))
+        self.requests += 1
+        self._question = Question(self.requests, now, self.nodes.to_wait_for(nodes, now))
         return [
-            Ask(name, TakeEvidence(self._requests, self.nodes.pids_on(name, watch.native))) for name in nodes
+            Ask(name, TakeEvidence(self.requests, self.nodes.pids_on(name, watch.native))) for name in nodes
         ]
 
     def _take_look(self, question: Question, now: float, unix_ns: int) -> list[Command]:
@@ -248,7 +248,11 @@ class JobState:
             return []
         decide = TRIGGERS[watch.trigger].decides(watch, self._facts(now), now)
         unread = self.nodes.unheard(now, hung_up=watch.trigger == DEATH)
-        return [self._hand_out(watch, now, unix_ns, parts=tuple(look for _, look in parts), unread=unread, decide=decide)]
+        return [
+            self._hand_out(
+                watch, now, unix_ns, parts=tuple(look for _, look in parts), unread=unread, decide=decide
+            )
+        ]
 
     def _hand_out(
         self,
@@ -261,8 +265,8 @@ class JobState:
         decide: bool = True,
         last: bool = False,
     ) -> Judge:
-        self._tickets += 1
-        self._case = self._tickets
+        self.tickets += 1
+        self._case = self.tickets
         stage = watch.incident.stage if watch.incident is not None else Stage.SUSPECTED
         snapshot = replace(self._snapshot(watch, now, unix_ns), stage=stage)
         return Judge(Case(self._case, snapshot, parts, unread, watch.alone, decide, last))
@@ -331,7 +335,7 @@ class JobState:
         elif watch.trigger != DEATH:
             watch = replace(watch, named=(verdict, shown) if verdict.culprits else None)
         before = watch.incident
-        incident = life.said(before, self._number, verdict, opinion.snapshot, unix_ns)
+        incident = life.said(before, self.number, verdict, opinion.snapshot, unix_ns)
         alarm = False
         if incident.stage is Stage.SUSPECTED:
             trigger = TRIGGERS[watch.trigger]
@@ -340,10 +344,9 @@ class JobState:
             incident = life.proven(incident, unix_ns)
         told = replace(shown, stage=incident.stage)
         self.watch = _next_look(replace(watch, incident=incident, told=told), verdict, alarm, facts, now)
-        if before is not None and not alarm and life.same_words(before.verdict, verdict):
-            if not kept or before.verdict.evidence == verdict.evidence:
-                return []
-        return [Record(incident, told, alarm)]
+        deaths_added = kept and before is not None and before.verdict.evidence != verdict.evidence
+        known = before is not None and life.same_words(before.verdict, verdict) and not deaths_added
+        return [] if known and not alarm else [Record(incident, told, alarm)]
 
     def _explains(self, watch: Watch, verdict: Verdict, opinion: Opinion) -> bool:
         named = watch.named[0] if watch.named is not None else None
@@ -359,7 +362,11 @@ class JobState:
         leaving, commands = self._leaving, self._finish(Turn.REPLACED, "a process died", now, unix_ns)
         found = TRIGGERS[DEATH].suspect(self._facts(now)) or Suspicion(watch.since, watch.phase, watch.steps)
         died = replace(
-            _watch(DEATH, found, now), looks=watch.looks, alone=watch.alone, taken=watch.taken, native=watch.native
+            _watch(DEATH, found, now),
+            looks=watch.looks,
+            alone=watch.alone,
+            taken=watch.taken,
+            native=watch.native,
         )
         self._leaving = leaving
         return commands + self._conclude(died.looking_again(now), opinion, verdict, now, unix_ns)
@@ -396,13 +403,18 @@ class JobState:
         lasted = now - watch.since
         incident = watch.incident
         broken = incident is not None and incident.verdict.proof is Proof.STRUCTURAL
-        if turn is Turn.MOVES and not broken and watch.trigger != DEATH and self.patience.learned(watch.steps):
+        if (
+            turn is Turn.MOVES
+            and not broken
+            and watch.trigger != DEATH
+            and self.patience.learned(watch.steps)
+        ):
             self.patience = self.patience.learn(watch.phase, lasted)
         if incident is None or watch.told is None:
             return []
         command = life.over(incident, watch.told, turn, reason, lasted, unix_ns)
         if not isinstance(command, Withdraw):
-            self._number = incident.number + 1
+            self.number = incident.number + 1
         return [command]
 
     def _wish(self, event: Ending, now: float, unix_ns: int) -> list[Command]:
@@ -413,7 +425,7 @@ class JobState:
         self.ending = event
         if not first:
             return []
-        self._ending_at, self._question = now, None
+        self.ending_at, self._question = now, None
         if self._leaving is None:
             self._case = 0  # what is seen from now on says nothing about the hang
         self.departures = self.departures.ended_by(now, self._framework)
@@ -434,17 +446,25 @@ class JobState:
         reason = f"{wish.reason}; {event.reason}" if wish is not None and asked else event.reason
         turn = Turn.ENDS_WELL if event.exit_code == 0 and not asked else Turn.ENDS
         watch = self.watch
-        unjudged = bool(self.departures.open)
-        if watch is not None and watch.trigger == DEATH and watch.incident is not None:
-            unjudged = unjudged or watch.incident.stage is Stage.SUSPECTED  # what only time proves: it is up
-        if self._leaving is not None or (asked and self._case and watch is not None and watch.trigger == DEATH):
+        if wish is not None and wish.is_over:
+            return self._finish(turn, reason, now, unix_ns)  # told twice: nobody waits any longer
+        if self._leaving is not None or (
+            asked and self._case and watch is not None and watch.trigger == DEATH
+        ):
             self._leaving = (turn, reason)  # its last judgement is on the way
             return []
-        if event.exit_code and not asked and unjudged:
+        if event.exit_code != 0 and not asked and self._died_unheard():
             self._leaving = (turn, reason)
             watch = self.watch = watch or self._watch_deaths(now)
             return [self._hand_out_last(watch, now, unix_ns)]
         return self._finish(turn, reason, now, unix_ns)
+
+    def _died_unheard(self) -> bool:
+        """Whether ranks died and nobody was told: not judged yet, or of a suspicion whose time is up by that."""
+        watch = self.watch
+        if self.departures.open or watch is None or watch.incident is None:
+            return bool(self.departures.open)
+        return watch.incident.stage is Stage.SUSPECTED and bool(self.departures.deaths)
 
     def _watch_deaths(self, now: float) -> Watch:
         found = TRIGGERS[DEATH].suspect(self._facts(now))
@@ -461,7 +481,7 @@ class JobState:
         if not lines:
             return []
         verdict = life.with_deaths(watch.incident.verdict, tuple(lines))
-        incident = life.said(watch.incident, self._number, verdict, watch.told, unix_ns)
+        incident = life.said(watch.incident, self.number, verdict, watch.told, unix_ns)
         self.watch = replace(watch, incident=incident)
         return [Record(incident, watch.told)]
 
@@ -474,27 +494,29 @@ class JobState:
             if old is None or _processes(new) - _processes(old):
                 self.nodes.claim(name, new, now)
             return []
-        joins = self.attempt > 0 and name not in self._restarted and now - self.nodes.attempt_at < ONE_RESTART_S
+        joins = (
+            self.attempt > 0 and name not in self.restarted and now - self.nodes.attempt_at < ONE_RESTART_S
+        )
         # Judged as the job was before: afterwards nobody who died is missed any more.
         commands = [] if joins else self._end_attempt(now, unix_ns)
         # What was heard of the old ranks says nothing of the new.
         self.nodes.change(name, coming=new, beats=None, since=math.inf)
         self.nodes.claim(name, new, now)
         if joins:
-            self._restarted |= {name}
+            self.restarted |= {name}
             ranks = {int(rank) for rank in new.roster.rank}
             pids = {int(pid) for pid in new.roster.pid}
             self.departures = self.departures.without(ranks, pids)
             return commands
         self.ending = None  # whoever asked the ranks to end has new ones now
         self.attempt, self.nodes.attempt_at = self.attempt + 1, now
-        self._restarted, self.departures = frozenset({name}), Departures()
+        self.restarted, self.departures = frozenset({name}), Departures()
         return commands
 
     def _end_attempt(self, now: float, unix_ns: int) -> list[Command]:
         """Its ranks are replaced: what ended them is judged with what we have."""
         why = (Turn.ENDS, "the job was restarted")
-        if self._leaving is not None or self.ending is not None or not self.departures.open:
+        if self._leaving is not None or self.ending is not None or not self._died_unheard():
             return self._finish(*why, now, unix_ns) if self._leaving is None else []
         watch = self.watch = self.watch or self._watch_deaths(now)
         self._question, self._leaving = None, why

@@ -61,7 +61,7 @@ class Watch:
         return self.incident is not None and self.incident.stage is Stage.CONFIRMED
 
     def differs(self, verdict: Verdict) -> bool:
-        """Whether this answer is not the alarm's and is heard for the first time: a look may meet a job that goes on."""
+        """Whether this is not the alarm's answer, and heard for the first time: a look may meet a job that goes on."""
         if self.incident is None or not self.is_confirmed:
             return False
         return key(verdict) not in (self.other, key(self.incident.verdict))

@@ -41,5 +41,5 @@ class Trigger(Protocol):
     def is_time(
         self, watch: Watch, opinion: Opinion, verdict: Verdict, facts: Facts, now: float, *, kept: bool
     ) -> tuple[Watch, bool]:
-        """Whether the suspicion has become an alarm. `kept`: the verdict is older than the looks, they cannot prove it."""
+        """Whether it has become an alarm. `kept`: the verdict is older than the looks, they cannot prove it."""
         ...
