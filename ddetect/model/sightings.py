@@ -99,6 +99,9 @@ class Gone:
     exception: str = ""  # "ValueError: bad shard"
     where: Frame | None = None
     signal: int = 0  # what killed it, where the kernel told us; 0 if nothing did or nobody knows
+    code: int = (
+        UNKNOWN  # what it exited with, as the kernel told; UNKNOWN where a signal ended it or nobody knows
+    )
 
     @property
     def is_death(self) -> bool:

@@ -148,6 +148,7 @@ def gone_pb(gone: Sequence[model.Gone]) -> list[snapshot_pb2.Gone]:
             exception=item.exception,
             where=frame_pb(item.where) if item.where else None,
             signal=item.signal,
+            code=item.code if item.code != model.UNKNOWN else None,
         )
         for item in gone
     ]
@@ -166,6 +167,7 @@ def gone_from(parts: Iterable[snapshot_pb2.Gone]) -> tuple[model.Gone, ...]:
             exception=item.exception,
             where=frame_from(item.where) if item.HasField("where") else None,
             signal=item.signal,
+            code=item.code if item.HasField("code") else model.UNKNOWN,
         )
         for item in parts
     )

@@ -109,7 +109,7 @@ class CallSpec(_message.Message):
     def __init__(self, op: _Optional[str] = ..., in_sizes: _Optional[str] = ..., in_dtypes: _Optional[str] = ..., out_sizes: _Optional[str] = ..., out_dtypes: _Optional[str] = ..., root: _Optional[int] = ..., reduce_op: _Optional[str] = ...) -> None: ...
 
 class Gone(_message.Message):
-    __slots__ = ("rank", "role", "index", "pid", "how", "age_s", "exception", "where", "signal")
+    __slots__ = ("rank", "role", "index", "pid", "how", "age_s", "exception", "where", "signal", "code")
     RANK_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +119,7 @@ class Gone(_message.Message):
     EXCEPTION_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
     rank: int
     role: int
     index: int
@@ -128,7 +129,8 @@ class Gone(_message.Message):
     exception: str
     where: Frame
     signal: int
-    def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., signal: _Optional[int] = ...) -> None: ...
+    code: int
+    def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., signal: _Optional[int] = ..., code: _Optional[int] = ...) -> None: ...
 
 class Unread(_message.Message):
     __slots__ = ("ranks", "reason", "node", "silent_s")

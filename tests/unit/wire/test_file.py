@@ -103,7 +103,11 @@ def snapshot() -> Snapshot:
                 unread=(Unread((0, 1), "no recorder"), Unread((2,), "its agent has left", "node-2", 0.0)),
             ),
         ),
-        gone=(Gone(1, Role.LOADER_WORKER, 0, 99, Departure.RAISED, 1.0, "ValueError: x", READ, 9),),
+        gone=(
+            Gone(1, Role.LOADER_WORKER, 0, 99, Departure.RAISED, 1.0, "ValueError: x", READ, 9),
+            Gone(0, Role.RANK, -1, 98, Departure.VANISHED, 1.0, code=3),
+            Gone(2, Role.RANK, -1, 97, Departure.EXITED, 1.0, code=0),
+        ),
         limits=(Limit(Phase.DATA, 1.25, 7),),
         settings=Settings(patience_s=5),
     )
