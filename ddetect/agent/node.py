@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import assert_never
 
+from ddetect_probe import rundir
+
 from ddetect.agent.beat import BeatMaker, Recorder
 from ddetect.agent.census import Census, Departed
 from ddetect.agent.deaths import Death
@@ -137,7 +139,7 @@ class Node:
                     ranks = self.census.ranks()
                 hearing = [m for m in ranks if m.rank in order.waiting and self._raises_letters(m)]
                 if order.sentence and hearing:
-                    pages = os.path.join(self.census.run_dir, "pages")
+                    pages = os.path.join(self.census.run_dir, rundir.PAGES)
                     ask_to_raise(hearing, pages, order.sentence, RAISES_WITHIN_S)
                 end_ranks(ranks, order.grace_s)
                 return None

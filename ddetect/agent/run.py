@@ -8,13 +8,13 @@ Never here: looking (node.py), gRPC (link.py).
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import json
 import os
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+
+from ddetect_probe import rundir
 
 from ddetect.agent.deaths import Deaths
 from ddetect.agent.link import Link
@@ -69,7 +69,7 @@ async def _live(settings: AgentSettings) -> int:
     held = asyncio.ensure_future(link.hold())
     try:
         due = loop.time()
-        while not stop.is_set() and not job_is_over(settings.run_dir):
+        while not stop.is_set() and not rundir.job_is_over(settings.run_dir):
             wake.clear()
             link.say(node.tick())
             deaths.watch([*node.census.ranks(), *node.census.helpers()])
@@ -89,36 +89,12 @@ async def _live(settings: AgentSettings) -> int:
     return 0
 
 
-def job_is_over(run_dir: str) -> bool:
-    """Whether no launcher holds the run directory any more. One without a lock file (a sidecar's) is never over."""
-    try:
-        handle = os.open(os.path.join(run_dir, "members.lock"), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return not os.path.isdir(run_dir)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return True
-
-
 def read_target(run_dir: str) -> str | None:
     """Where the coordinator listens; None until it does."""
-    try:
-        with open(os.path.join(run_dir, "coordinator"), encoding="utf-8") as handle:
-            return handle.read().strip() or None
-    except OSError:
-        return None
+    return rundir.read_coordinator(run_dir) or None
 
 
 def read_job(run_dir: str) -> str:
     """The job's id: from the environment, else as the launcher wrote it."""
-    if os.environ.get("DDETECT_JOB"):
-        return os.environ["DDETECT_JOB"]
-    try:
-        with open(os.path.join(run_dir, "job.json"), encoding="utf-8") as handle:
-            return str(json.load(handle).get("job", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+    about = rundir.read_about(run_dir)
+    return os.environ.get("DDETECT_JOB") or (about.job if about is not None else "")

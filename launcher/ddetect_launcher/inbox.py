@@ -30,7 +30,11 @@ class Inbox:
             self._handle = _open_signalfd(self._numbers)
             self._watch = select.poll()
             self._watch.register(self._handle, select.POLLIN)
-        except (OSError, ImportError, AttributeError):  # a Python without ctypes, a C library without signalfd
+        except (
+            OSError,
+            ImportError,
+            AttributeError,
+        ):  # a Python without ctypes, a C library without signalfd
             pass
 
     def next(self, within_s: float) -> signal.struct_siginfo | None:

@@ -16,10 +16,12 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from ddetect_probe import rundir
+
 from ddetect_launcher.companion import Companion, companion_environ
 from ddetect_launcher.options import Commands, Options
+from ddetect_launcher.place import RunDir, open_run_dir
 from ddetect_launcher.plan import Plan, make_plan
-from ddetect_launcher.rundir import RunDir, open_run_dir
 from ddetect_launcher.screen import Screen
 
 LAST_WORDS_S = 3.0  # to flush a last verdict after the job ended
@@ -205,18 +207,7 @@ def _usable_out(wanted: str, say: Callable[[str], None]) -> tuple[str, list[str]
 
 
 def _describe(run: RunDir, plan: Plan, argv: Sequence[str], out: str) -> None:
-    about = {
-        "job": plan.job,
-        "command": list(argv),
-        "launcher_pid": os.getpid(),
-        "started_unix": time.time(),
-        "out": out,
-    }
-    path = run.file("job.json")
-    if not os.path.exists(path):  # another launcher of this node was first
-        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as handle:
-            json.dump(about, handle)
-        os.replace(f"{path}.{os.getpid()}", path)
+    rundir.write_about(run.path, rundir.About(plan.job, tuple(argv), os.getpid(), time.time(), out))
 
 
 def _fresh_name() -> str:

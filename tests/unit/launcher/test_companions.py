@@ -285,7 +285,7 @@ def test_full_memory_folder_falls_back_and_says_so(launcher: Launcher) -> None:
 def test_no_place_for_a_run_directory_still_runs_the_job(launcher: Launcher, tmp_path: Path) -> None:
     """Watching is given up in one sentence."""
     driver = (
-        "import sys\nfrom ddetect_launcher import rundir\nrundir._bases = lambda environ: ['/proc']\n"
+        "import sys\nfrom ddetect_probe import rundir\nrundir.user_folders = lambda environ: ['/proc/ddetect']\n"
         "from ddetect_launcher.launch import launch\nsys.exit(launch(['sh', '-c', 'exit 4']))"
     )
     done = launcher.run([sys.executable, "-c", driver], cwd=tmp_path)
