@@ -30,10 +30,6 @@ class RunDir:
         self.path = path
         self._lock = lock
 
-    def file(self, name: str) -> str:
-        """Path of a file in it."""
-        return os.path.join(self.path, name)
-
     def leave(self) -> bool:
         """Give up membership; True when no other launcher is left, and then the directory is ours to remove."""
         for _ in range(5):

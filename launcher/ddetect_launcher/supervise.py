@@ -48,9 +48,13 @@ def wait_for_job(
     tick: Callable[[float], None],
     before_stop: Callable[[], None],
     on_signal: Callable[[int], None],
+    on_exit: Callable[[int], None],
     every_s: float,
 ) -> int:
-    """Wait until the job ends, calling `tick` about every `every_s`; returns its exit code as a shell would."""
+    """Wait until the job ends, calling `tick` about every `every_s`; returns its exit code as a shell would.
+
+    `on_signal` is called before a signal that may end the job is passed on, `on_exit` with the job's wait status.
+    """
     inbox = Inbox(_TAKEN)
     stopped = False
     stop_asked_at = float("-inf")
@@ -59,6 +63,7 @@ def wait_for_job(
         done, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
         if done and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
             inbox.close()
+            on_exit(status)
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
         if done:

@@ -70,13 +70,15 @@ def test_signal_that_the_job_ignores_is_no_ending(launcher: Launcher) -> None:
     process = launcher.start(["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *launcher.python(job)])
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
+    until(lambda: launcher.pids("agent"), "the agent listens")
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGUSR1)  # taken after the other, which has the lower number
     assert process.stdout.readline() == b"heard\n"
 
-    assert not [run for run in launcher.run_dirs() if (run / "ending").exists()]
     assert process.communicate(b"", timeout=60)[1] == b""
     assert process.returncode == 0
+    told = [line[1].split(":")[1] for line in launcher.lines() if line[1].startswith("heard:")]
+    assert told == ["status=0", "exit_code=0"]
 
 
 MANY_DESCRIPTORS = """

@@ -9,8 +9,8 @@ from ddetect_probe import rundir
 
 ROOT = Path(__file__).parents[3]
 NAMES = {
-    rundir.LOCK, rundir.JOB, rundir.AGENT_SOCKET, rundir.COORDINATOR_SOCKET, rundir.STATUS, rundir.SUMMARY, rundir.FAULTS,
-    rundir.PAGES, rundir.SOCKETS, rundir.HOMES,
+    rundir.LOCK, rundir.JOB, rundir.AGENT_SOCKET, rundir.COORDINATOR_SOCKET, rundir.STATUS, rundir.SUMMARY,
+    rundir.FAULTS, rundir.PAGES, rundir.SOCKETS, rundir.HOMES,
 }  # fmt: skip
 
 
