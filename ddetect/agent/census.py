@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ddetect_probe import page as layout
+from ddetect_probe import rundir
 
 from ddetect.agent.deaths import Death
 from ddetect.agent.discover import EnvironmentScan, Scan, local_world_of
@@ -45,7 +46,7 @@ class Census:
     ) -> None:
         self.run_dir = run_dir
         self._deaths = deaths if deaths is not None else {}
-        self._pages = os.path.join(run_dir, "pages")
+        self._pages = os.path.join(run_dir, rundir.PAGES)
         self._members: dict[tuple[int, int], JobProcess] = {}
         self._by_file: dict[str, JobProcess | None] = {}  # None: a file that is no page of ours
         self._scan = scan or EnvironmentScan(run_dir)

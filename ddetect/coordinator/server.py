@@ -8,7 +8,6 @@ summary.txt. Never here: a rule about the job; those are in state.py.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import signal
@@ -21,6 +20,7 @@ from typing import Any, TypeAlias, assert_never
 
 import grpc
 import grpc.aio
+from ddetect_probe import rundir
 
 from ddetect.coordinator import act
 from ddetect.coordinator.desk import Desk
@@ -244,20 +244,20 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             return
         found = f"ddetect: evidence in {folder}; next: ddetect diagnose {Path(folder) / 'snapshot.ddsnap'}\n"
         write_text(
-            self.options.run_dir / "summary.txt", f"ddetect: {incident.verdict.summary}\n{missing or found}"
+            self.options.run_dir / rundir.SUMMARY, f"ddetect: {incident.verdict.summary}\n{missing or found}"
         )
 
     def _print(self, text: str) -> None:
         """Have the launcher print this to the user's terminal, once."""
         if self.options.run_dir is not None:
             self._alarms += 1
-            write_text(self.options.run_dir / f"alarm-{self._alarms:03d}.txt", text)
+            write_text(self.options.run_dir / rundir.alarm_name(self._alarms), text)
 
     def _paint(self) -> None:
         line = status_line(self.job, time.monotonic())
         if self.options.run_dir is not None and line != self._line:
             self._line = line
-            write_text(self.options.run_dir / "status.txt", line + "\n")
+            write_text(self.options.run_dir / rundir.STATUS, line + "\n")
 
     def _note_exit(self, code: int) -> None:
         """A launcher's job has ended. Nodes end one by one, and what one of them calls an error is one."""
@@ -286,7 +286,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             target = self.options.listen
             if not target.startswith("unix:"):
                 target = f"{target.rpartition(':')[0]}:{port}"
-            write_text(self.options.run_dir / "coordinator", target + "\n")
+            write_text(self.options.run_dir / rundir.COORDINATOR, target + "\n")
         log.info("listening on %s", self.options.listen)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -334,24 +334,16 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
 
     def _job_is_over(self) -> bool:
         """No launcher holds the lock any more, not even a killed one: we must not outlive the job."""
-        if self.options.run_dir is None:
-            return False
-        try:
-            handle = os.open(self.options.run_dir / "members.lock", os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return not self.options.run_dir.exists()
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        finally:
-            os.close(handle)
-        return True
+        return self.options.run_dir is not None and rundir.job_is_over(str(self.options.run_dir))
 
 
 def _alarms_told(run_dir: Path | None) -> int:
     """How many alarms a coordinator before us has handed to the launcher."""
-    return len(list(run_dir.glob("alarm-*.txt"))) if run_dir is not None else 0
+    return (
+        sum(bool(rundir.ALARM.fullmatch(path.name)) for path in run_dir.iterdir())
+        if run_dir is not None
+        else 0
+    )
 
 
 def check_listen(listen: str, token: str | None) -> None:

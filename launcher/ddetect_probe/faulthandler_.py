@@ -11,7 +11,7 @@ import os
 import signal
 from typing import Any, Optional, Tuple
 
-from ddetect_probe import page, state
+from ddetect_probe import page, rundir, state
 
 # USR1 and USR2 belong to Slurm, submitit, Lightning and the job; real-time signals belong to hardly anybody.
 DEFAULT = 61
@@ -86,7 +86,7 @@ def _still_ours() -> bool:
 
 def _open(number: int) -> None:
     global _file, _opened
-    path = os.path.join(state.run_dir, "fault", f"{os.getpid()}.fault")
+    path = rundir.fault_path(state.run_dir, os.getpid())
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o660)
     except OSError:

@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from typing import Any, List, Sequence, Set, Tuple
 
-from ddetect_probe import page, state
+from ddetect_probe import page, rundir, state
 from ddetect_probe.hooks import FRAMEWORKS, Framework, Identity
 
 _ANCESTORS = 8
@@ -84,7 +84,7 @@ def rank_of_ancestor(folder: str) -> Tuple[int, int]:
         if pid <= 1:
             break
         try:
-            seen = page.Page(os.path.join(folder, "pages", page.page_name(pid, page.start_ticks(pid))))
+            seen = page.Page(os.path.join(folder, rundir.PAGES, page.page_name(pid, page.start_ticks(pid))))
             header = seen.header()
             seen.close()
             if header[page.S_ROLE] != page.ROLE_OTHER:

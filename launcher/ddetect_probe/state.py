@@ -16,7 +16,7 @@ from time import monotonic_ns
 from types import FrameType
 from typing import Any, Callable, List, Optional
 
-from ddetect_probe import page
+from ddetect_probe import page, rundir
 from ddetect_probe.page import PageWriter
 
 Slots = memoryview
@@ -63,7 +63,7 @@ def open_page(folder: str, role: int) -> None:
     run_dir = folder
     main = threading.main_thread().ident or get_ident()
     try:
-        writer = PageWriter(os.path.join(folder, "pages"), role)
+        writer = PageWriter(os.path.join(folder, rundir.PAGES), role)
         raw, slots = writer.raw, writer.slots
         # A map closes its descriptor when it dies, in a forked child or at exit; by then the number may be the job's.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
