@@ -72,7 +72,7 @@ async def _live(settings: AgentSettings) -> int:
         while not stop.is_set() and not job_is_over(settings.run_dir):
             wake.clear()
             link.say(node.tick())
-            deaths.watch([*node.census.ranks(), *node.census.helpers()])
+            deaths.watch(node.census.watched())
             due = max(due + BEAT_S, loop.time() + BEAT_S / 10)  # after a standstill, go on; do not catch up
             try:
                 await asyncio.wait_for(wake.wait(), due - loop.time())
