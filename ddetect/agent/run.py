@@ -79,7 +79,7 @@ async def _live(settings: AgentSettings) -> int:
             except asyncio.TimeoutError:
                 pass  # the next beat
         link.say(node.tick())  # who died with the job is told before we go
-        await link.flush(LAST_WORDS_S)
+        await link.finish(LAST_WORDS_S)
     finally:
         deaths.close()
         held.cancel()
