@@ -90,14 +90,14 @@ async def _live(settings: AgentSettings) -> int:
             await asyncio.sleep(max(0.0, settled_at - loop.time()))
             wake.clear()
             link.say(node.tick())
-            deaths.watch([*node.census.ranks(), *node.census.helpers()])
+            deaths.watch(node.census.watched())
             due = max(due + BEAT_S, loop.time() + BEAT_S / 10)  # after a standstill, go on; do not catch up
             try:
                 await asyncio.wait_for(wake.wait(), due - loop.time())
             except asyncio.TimeoutError:
                 pass  # the next beat
         link.say(node.tick())  # who died with the job is told before we go
-        await link.flush(LAST_WORDS_S)
+        await link.finish(LAST_WORDS_S)
     finally:
         deaths.close()
         if launchers.fileno() >= 0:

@@ -29,7 +29,8 @@ SUFFIX = ".page"
 # header slots
 S_MAGIC, S_LAYOUT, S_PID, S_START_TICKS, S_ROLE, S_RANK, S_LOCAL_RANK, S_WORLD = range(8)
 S_RESTART, S_PARENT, S_CREATED_NS, S_TICKS, S_TICK_NS = range(8, 13)
-# 13 to 20 are free: until layout 2 they were the counters that are each lane's own now
+S_EXIT_CODE = 13  # plus one: what it said it would exit with; 0 where it said nothing, as most do
+# 14 to 20 are free: until layout 2 they were the counters that are each lane's own now
 S_EXIT, S_EXIT_NS = 21, 22  # Exit code below
 S_WORKER_INDEX, S_FETCH, S_FETCH_NS, S_FETCHES = range(
     23, 27
