@@ -1,9 +1,9 @@
-"""C code that writes this process's Python stacks to a file: when asked by a signal, where ptrace is forbidden; and when
-a fatal signal (SIGABRT, SIGSEGV) ends it, which no Python sees.
+"""C code that writes this process's Python stacks to a file: on a signal, where ptrace is forbidden; and when a fatal
+signal (SIGABRT, SIGSEGV) ends it, which no Python sees.
 
 Enters: DDETECT_FAULT_SIGNAL; 0 switches both off. Leaves: RUN/fault/<pid>.fault and S_FAULT_SIGNAL in the page. Never
 here: a signal that already has a handler; whoever installs one later wins, and the page then says 0. What the job asks
-faulthandler for itself is as without us: its enable() takes the fatal signals over, and until then is_enabled() is False.
+of faulthandler itself is as without us: its enable() takes the fatal signals over, and until then it is not enabled.
 """
 
 from __future__ import annotations
