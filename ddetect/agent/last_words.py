@@ -109,14 +109,16 @@ def last_call_of(page: layout.Page) -> LastCall | None:
         if not ops:
             return LastCall(open=True)
         group = _group(groups, ops[-1].group)
-        return LastCall(True, _P2P.get(ops[-1].kind, ""), group.backend, group.name, group.label)
+        return LastCall(
+            True, _P2P.get(ops[-1].kind, ""), group.backend, group.name, group.label if group.name else ""
+        )
     call = page.newest_call()
     if call is None:
         return LastCall(open=True) if phase in _INSIDE else None
     group = _group(groups, call.group)
     return LastCall(
-        phase in _INSIDE, call.op, group.backend, group.name, group.label, call.seq, call.root, call.reduce_op,
-        call.elements,
+        phase in _INSIDE, call.op, group.backend, group.name, group.label if group.name else "", call.seq, call.root,
+        call.reduce_op, call.elements, len(group.members) or UNKNOWN,
     )  # fmt: skip
 
 

@@ -99,6 +99,7 @@ class LastCall:
     root: int = UNKNOWN
     reduce_op: str = ""
     elements: int = UNKNOWN  # of its tensor
+    size: int = UNKNOWN  # how many members the group has
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,7 @@ def _last_call_pb(call: model.LastCall) -> snapshot_pb2.LastCall:
         root=call.root,
         reduce_op=call.reduce_op,
         elements=call.elements,
+        size=call.size,
     )
 
 
@@ -206,6 +207,7 @@ def _last_call_from(message: snapshot_pb2.LastCall) -> model.LastCall:
         message.root,
         message.reduce_op,
         message.elements,
+        message.size,
     )
 
 

@@ -141,7 +141,7 @@ class Gone(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., signal: _Optional[int] = ..., code: _Optional[int] = ..., last_call: _Optional[_Union[LastCall, _Mapping]] = ..., stack: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ..., below: bool = ..., stderr: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LastCall(_message.Message):
-    __slots__ = ("open", "op", "backend", "group", "label", "seq", "root", "reduce_op", "elements")
+    __slots__ = ("open", "op", "backend", "group", "label", "seq", "root", "reduce_op", "elements", "size")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     OP_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,7 @@ class LastCall(_message.Message):
     ROOT_FIELD_NUMBER: _ClassVar[int]
     REDUCE_OP_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
     open: bool
     op: str
     backend: str
@@ -160,7 +161,8 @@ class LastCall(_message.Message):
     root: int
     reduce_op: str
     elements: int
-    def __init__(self, open: bool = ..., op: _Optional[str] = ..., backend: _Optional[str] = ..., group: _Optional[str] = ..., label: _Optional[str] = ..., seq: _Optional[int] = ..., root: _Optional[int] = ..., reduce_op: _Optional[str] = ..., elements: _Optional[int] = ...) -> None: ...
+    size: int
+    def __init__(self, open: bool = ..., op: _Optional[str] = ..., backend: _Optional[str] = ..., group: _Optional[str] = ..., label: _Optional[str] = ..., seq: _Optional[int] = ..., root: _Optional[int] = ..., reduce_op: _Optional[str] = ..., elements: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Unread(_message.Message):
     __slots__ = ("ranks", "reason", "node", "silent_s")

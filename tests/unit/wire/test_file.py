@@ -119,7 +119,7 @@ def snapshot() -> Snapshot:
                 stack=(READ,),
                 below=True,
                 stderr=("what(): x",),
-                last_call=LastCall(True, "broadcast", "gloo", "0", "default_pg", 7, 2, "SUM", 64),
+                last_call=LastCall(True, "broadcast", "gloo", "0", "default_pg", 7, 2, "SUM", 64, 4),
             ),
         ),
         limits=(Limit(Phase.DATA, 1.25, 7),),
