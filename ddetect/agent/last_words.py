@@ -107,14 +107,14 @@ def last_call_of(page: layout.Page) -> LastCall | None:
     if phase == layout.P2P:
         ops = sorted(page.open_ops(), key=lambda op: (op.waiting, op.since_ns))
         if not ops:
-            return LastCall(open=True)
+            return LastCall(inside=True)
         group = _group(groups, ops[-1].group)
         return LastCall(
             True, _P2P.get(ops[-1].kind, ""), group.backend, group.name, group.label if group.name else ""
         )
     call = page.newest_call()
     if call is None:
-        return LastCall(open=True) if phase in _INSIDE else None
+        return LastCall(inside=True) if phase in _INSIDE else None
     group = _group(groups, call.group)
     return LastCall(
         phase in _INSIDE, call.op, group.backend, group.name, group.label if group.name else "", call.seq, call.root,

@@ -90,7 +90,7 @@ class Sighting:
 class LastCall:
     """The newest call with others that a process made, as its page told when it was gone; empty: not told."""
 
-    open: bool = False  # it was still inside when it ended
+    inside: bool = False  # it was still inside when it ended
     op: str = ""  # "all_reduce"
     backend: str = ""
     group: str = ""  # the group's own name: "0"

@@ -183,7 +183,7 @@ def gone_from(parts: Iterable[snapshot_pb2.Gone]) -> tuple[model.Gone, ...]:
 
 def _last_call_pb(call: model.LastCall) -> snapshot_pb2.LastCall:
     return snapshot_pb2.LastCall(
-        open=call.open,
+        inside=call.inside,
         op=call.op,
         backend=call.backend,
         group=call.group,
@@ -198,7 +198,7 @@ def _last_call_pb(call: model.LastCall) -> snapshot_pb2.LastCall:
 
 def _last_call_from(message: snapshot_pb2.LastCall) -> model.LastCall:
     return model.LastCall(
-        message.open,
+        message.inside,
         message.op,
         message.backend,
         message.group,

@@ -27,13 +27,13 @@ def is_aborted_inside(gone: Gone, framework: Framework) -> bool:
         return False
     if gone.exception:
         return framework.refuses_calls(gone.exception)
-    return gone.last_call is not None and gone.last_call.open
+    return gone.last_call is not None and gone.last_call.inside
 
 
 def abort_label(gone: Gone) -> OpLabel:
     """The operation in which it was, as far as that is told."""
     call = gone.last_call
-    if call is None or not call.open:
+    if call is None or not call.inside:
         return OpLabel("")
     return OpLabel(call.op, call.seq if call.seq > 0 else None, call.label)
 
@@ -41,10 +41,10 @@ def abort_label(gone: Gone) -> OpLabel:
 def with_call(scene: Scene, gone: Gone) -> Gone:
     """The same death with the call that it was in, as far as anybody tells."""
     call = gone.last_call
-    if call is not None and call.open and call.op:
+    if call is not None and call.inside and call.op:
         return gone
     seen = _call_in_stack(scene, gone)
-    if call is not None and call.open:
+    if call is not None and call.inside:
         return replace(gone, last_call=replace(call, op=seen)) if seen else gone
     if seen:
         return replace(gone, last_call=LastCall(True, seen))

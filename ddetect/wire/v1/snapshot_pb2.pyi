@@ -141,8 +141,8 @@ class Gone(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., signal: _Optional[int] = ..., code: _Optional[int] = ..., last_call: _Optional[_Union[LastCall, _Mapping]] = ..., stack: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ..., below: bool = ..., stderr: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LastCall(_message.Message):
-    __slots__ = ("open", "op", "backend", "group", "label", "seq", "root", "reduce_op", "elements", "size")
-    OPEN_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("inside", "op", "backend", "group", "label", "seq", "root", "reduce_op", "elements", "size")
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
     OP_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -152,7 +152,7 @@ class LastCall(_message.Message):
     REDUCE_OP_FIELD_NUMBER: _ClassVar[int]
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
-    open: bool
+    inside: bool
     op: str
     backend: str
     group: str
@@ -162,7 +162,7 @@ class LastCall(_message.Message):
     reduce_op: str
     elements: int
     size: int
-    def __init__(self, open: bool = ..., op: _Optional[str] = ..., backend: _Optional[str] = ..., group: _Optional[str] = ..., label: _Optional[str] = ..., seq: _Optional[int] = ..., root: _Optional[int] = ..., reduce_op: _Optional[str] = ..., elements: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+    def __init__(self, inside: bool = ..., op: _Optional[str] = ..., backend: _Optional[str] = ..., group: _Optional[str] = ..., label: _Optional[str] = ..., seq: _Optional[int] = ..., root: _Optional[int] = ..., reduce_op: _Optional[str] = ..., elements: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Unread(_message.Message):
     __slots__ = ("ranks", "reason", "node", "silent_s")
