@@ -155,7 +155,7 @@ def test_fatal_stack_gives_the_line_and_the_signal_that_nobody_saw() -> None:
 
 @contextmanager
 def writes_to(stderr: Path | int) -> Iterator[subprocess.Popen[bytes]]:
-    handle = open(stderr, "ab") if isinstance(stderr, Path) else stderr
+    handle = open(stderr, "ab") if isinstance(stderr, Path) else stderr  # noqa: SIM115
     child = subprocess.Popen(
         [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, stderr=handle
     )
