@@ -13,7 +13,7 @@ import sys
 from importlib import import_module
 from typing import Any, List, Sequence, Set
 
-from ddetect_probe import ancestors, page, rundir, state
+from ddetect_probe import ancestors, page, state
 from ddetect_probe.hooks import FRAMEWORKS, Framework, Identity
 
 _met: Set[str] = set()
