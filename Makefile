@@ -1,7 +1,8 @@
 # What a new user types: `make demo`, `make test`. Everything else is for those who change ddetect.
 VENV ?= .venv
-PYTHON ?= python3.11
+PYTHON ?= python3
 BIN := $(VENV)/bin
+DEMO_STAMP := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 HANGBENCH_STAMP := $(VENV)/.installed-hangbench
 
@@ -14,10 +15,19 @@ export DDETECT_TF_PYTHON ?= $(abspath $(VENV_TF))/bin/python
 
 .PHONY: demo test test-fast scenarios frameworks lint bench hangbench proto clean .venv-tf
 
-$(STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
+		echo "ddetect needs Python 3.10 to 3.13 and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
+			"name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[torch]'
 	touch $@
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+	touch $@ $(DEMO_STAMP)
 
 $(TF_STAMP):
 	test -x $(VENV_TF)/bin/python || $(PYTHON) -m venv $(VENV_TF)
@@ -31,7 +41,7 @@ $(OLD_TF_STAMP):
 
 .venv-tf: $(TF_STAMP) ## TensorFlow for its scenarios: 1.6 GB
 
-demo: $(STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
+demo: $(DEMO_STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
 	$(BIN)/ddetect demo
 
 BUSY := tests/live/test_tf_survives.py
