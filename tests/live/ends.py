@@ -41,6 +41,7 @@ class Ended:
 
     by: str
     problem: str = ""
+    outlived: tuple[int, ...] = ()  # pids of a job that was left as it is, until it was ended here
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,13 @@ def _launcher_killed(run: Running) -> Ended:
     run.launcher.wait()
     still = [_words(process) for process in wait_until_gone(ours, OURS_GONE_S)]
     late = f"{OURS_GONE_S:.0f} s after its launcher was killed there is still {still}" if still else ""
+    outlived = tuple(process.pid for process in job if _lives(process))
     for process in [*(child for one in job for child in _children(one)), *job]:
         try:
             process.kill()  # psutil compares start times first
         except psutil.Error:
             pass  # it ended by itself
-    return Ended(SIGKILL.name, late)
+    return Ended(SIGKILL.name, late, outlived)
 
 
 STOP = End("--on-hang stop", _stopped, launch_options=("--on-hang", "stop"))

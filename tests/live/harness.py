@@ -60,6 +60,7 @@ class Result:
     ended_by: str  # the end that came; "" when the job was to end and did
     problem: str  # what did not come, or went otherwise than this end should
     left: tuple[str, ...]  # processes and run directories that outlived the end
+    outlived: tuple[int, ...]  # pids of the job after an end that is not for it: SIGKILL of the launcher
     out: Path  # where the incidents are, while the run's folder is there
 
     @property
@@ -193,6 +194,7 @@ def watch_job(
             ended_by=ended.by,
             problem=f"{problem}\n{_describe(folder)}" if problem else "",
             left=tuple(left),
+            outlived=ended.outlived,
             out=out,
         )
         assert_replays(result)
