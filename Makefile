@@ -13,7 +13,7 @@ TF_STAMP := $(VENV_TF)/.installed
 OLD_TF_STAMP := $(VENV_OLD_TF)/.installed
 export DDETECT_TF_PYTHON ?= $(abspath $(VENV_TF))/bin/python
 
-.PHONY: demo test test-fast scenarios frameworks lint bench hangbench proto clean .venv-tf
+.PHONY: demo test test-fast scenarios long frameworks lint bench hangbench proto clean .venv-tf
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
@@ -44,10 +44,10 @@ $(OLD_TF_STAMP):
 demo: $(DEMO_STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
 	$(BIN)/ddetect demo
 
-BUSY := tests/live/test_tf_survives.py
+BUSY := tests/live/test_tf_survives.py tests/live/test_ends_busy.py
 
 test: $(STAMP) $(TF_STAMP) lint test-fast ## everything; live jobs three at a time, for they mostly wait, but what burns the cores alone
-	$(BIN)/python -m pytest tests -m live --ignore $(BUSY) --numprocesses 3
+	$(BIN)/python -m pytest tests -m live $(BUSY:%=--ignore %) --numprocesses 3
 	$(BIN)/python -m pytest $(BUSY)
 
 test-fast: $(STAMP) ## no live jobs
@@ -57,6 +57,9 @@ scenarios: $(STAMP) $(TF_STAMP) ## every live scenario, not only one per cause (
 	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_scenarios.py tests/live/test_healthy.py \
 		tests/live/test_threads.py
 	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_tensorflow.py --numprocesses 2
+
+long: $(STAMP) ## a healthy job is ended while ddetect suspects it and both cores are busy, twenty times (ten minutes)
+	DDETECT_ENDS=10 $(BIN)/python -m pytest tests/live/test_ends_busy.py
 
 frameworks: $(STAMP) $(OLD_TF_STAMP) ## an older TensorFlow with a protobuf of its own, watched by ddetect from another environment
 	DDETECT_TF_PYTHON=$(abspath $(VENV_OLD_TF))/bin/python DDETECT_OLD_TENSORFLOW=1 \
