@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import assert_never
+
+from typing_extensions import assert_never
 
 from ddetect.coordinator import life
 from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
