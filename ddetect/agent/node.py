@@ -15,7 +15,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import assert_never
+
+from typing_extensions import assert_never
 
 from ddetect_launcher.words import Word
 from ddetect_probe import rundir

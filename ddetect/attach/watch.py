@@ -18,9 +18,10 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 from ddetect_launcher.tf_config import parse_tf_config
+from typing_extensions import assert_never
 
 from ddetect.agent.deaths import Deaths
 from ddetect.agent.members import JobProcess

@@ -16,11 +16,12 @@ from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
 from ddetect_probe import rundir
+from typing_extensions import assert_never
 
 from ddetect.coordinator import act
 from ddetect.coordinator.desk import Desk

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from signal import Signals
-from typing import assert_never
+
+from typing_extensions import assert_never
 
 from ddetect.coordinator import life
 from ddetect.coordinator.departed import Departures
@@ -137,7 +138,7 @@ class JobState:
             case JobEnds() as told_end:
                 # The last word comes from the launcher that started us, when it ends us: nodes end one by one.
                 if told_end.exit_code is None:
-                    return self._wish(Ending(asked_by(told_end.signal)), now, unix_ns)
+                    return self._wish(Ending(asked_by(told_end.signal)), now, unix_ns, at=now - told_end.age_s)
             case RanksEnded() as ended:
                 return self._take_ended(event.node, ended, unix_ns)
             case _:
@@ -417,18 +418,23 @@ class JobState:
             self.number = incident.number + 1
         return [command]
 
-    def _wish(self, event: Ending, now: float, unix_ns: int) -> list[Command]:
+    def _wish(
+        self, event: Ending, now: float, unix_ns: int, *, at: float | None = None
+    ) -> list[Command]:
         """Somebody wants the job to end: what dies now dies as it should. A fault from before is judged at once."""
+        at = now if at is None else at
+        if now - at > OUTLIVED_S:
+            return []  # told again after a reconnect, and the job has outlived it
         if self.ending is not None and (self.ending.is_over or self.ending.reason == event.reason):
             return []  # a launcher says it until the job is gone
         first = self.ending is None
         self.ending = event
         if not first:
             return []
-        self.ending_at, self._question = now, None
+        self.ending_at, self._question = at, None
         if self._leaving is None:
             self._case = 0  # what is seen from now on says nothing about the hang
-        self.departures = self.departures.ended_by(now, self._framework)
+        self.departures = self.departures.ended_by(at, self._framework)
         watch = self.watch
         if self.departures.faults(self._framework) and not event.by_us and self._leaving is None:
             if watch is None:

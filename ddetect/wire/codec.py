@@ -6,7 +6,7 @@ Never here: how a value or a table is written (values.py, tables.py, bundles.py)
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing_extensions import assert_never
 
 from google.protobuf.message import DecodeError
 

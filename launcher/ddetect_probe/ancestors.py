@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Iterator, Tuple
 
-from ddetect_probe import page
+from ddetect_probe import page, rundir
 
 _MOST = 8
 _IN_A_GROUP = (page.PG_JOINING, page.PG_READY, page.PG_LEAVING)
@@ -42,7 +42,7 @@ def _ancestors(folder: str) -> Iterator[Tuple[int, Tuple[int, ...]]]:
         if pid <= 1:
             return
         try:
-            seen = page.Page(os.path.join(folder, "pages", page.page_name(pid, page.start_ticks(pid))))
+            seen = page.Page(os.path.join(folder, rundir.PAGES, page.page_name(pid, page.start_ticks(pid))))
             header = seen.header()
             seen.close()
             yield pid, header
