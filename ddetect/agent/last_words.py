@@ -6,13 +6,13 @@ with more in it, found once. Never here: what it means (ddetect.correlate).
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ddetect_probe import page as layout
+from ddetect_probe import rundir
 
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import groups_of
@@ -51,7 +51,7 @@ class LastWords:
     """`note` while ranks live, `add` when one is gone. From one thread."""
 
     def __init__(self, run_dir: str) -> None:
-        self._fault = os.path.join(run_dir, "fault")
+        self._run_dir = run_dir
         self._stderr = StderrFiles()
         self._found: dict[tuple[int, int], tuple[LastCall | None, FatalStack | None, LastLines]] = {}
 
@@ -66,7 +66,7 @@ class LastWords:
         if member.key not in self._found:
             self._found[member.key] = (
                 last_call_of(member.page) if member.page is not None else None,
-                read_fatal(os.path.join(self._fault, f"{member.pid}.fault"), _ident(member)),
+                read_fatal(rundir.fault_path(self._run_dir, member.pid), _ident(member)),
                 self._stderr.last_lines(member.key),
             )
         call, fatal, stderr = self._found[member.key]

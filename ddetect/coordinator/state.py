@@ -138,7 +138,9 @@ class JobState:
             case JobEnds() as told_end:
                 # The last word comes from the launcher that started us, when it ends us: nodes end one by one.
                 if told_end.exit_code is None:
-                    return self._wish(Ending(asked_by(told_end.signal)), now, unix_ns, at=now - told_end.age_s)
+                    return self._wish(
+                        Ending(asked_by(told_end.signal)), now, unix_ns, at=now - told_end.age_s
+                    )
             case RanksEnded() as ended:
                 return self._take_ended(event.node, ended, unix_ns)
             case _:
@@ -418,9 +420,7 @@ class JobState:
             self.number = incident.number + 1
         return [command]
 
-    def _wish(
-        self, event: Ending, now: float, unix_ns: int, *, at: float | None = None
-    ) -> list[Command]:
+    def _wish(self, event: Ending, now: float, unix_ns: int, *, at: float | None = None) -> list[Command]:
         """Somebody wants the job to end: what dies now dies as it should. A fault from before is judged at once."""
         at = now if at is None else at
         if now - at > OUTLIVED_S:

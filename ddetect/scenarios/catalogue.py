@@ -234,10 +234,10 @@ _ALL = (
     *(
         Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody, every_time=name == "healthy")
         for name in (
-            "healthy", "healthy_accumulation", "healthy_async_save", "healthy_compile", "healthy_epochs", "healthy_evaluation",
-            "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder", "healthy_paused",
-            "healthy_plain_loop", "healthy_reexec", "healthy_remote_evaluation", "healthy_resumed", "healthy_slow_data", "healthy_spikes",
-            "healthy_tokenizing",
+            "healthy", "healthy_accumulation", "healthy_async_save", "healthy_compile", "healthy_epochs",
+            "healthy_evaluation", "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder",
+            "healthy_paused", "healthy_plain_loop", "healthy_reexec", "healthy_remote_evaluation", "healthy_resumed",
+            "healthy_slow_data", "healthy_spikes", "healthy_tokenizing",
         )
     ),
     *_OFF_MAIN,

@@ -80,9 +80,17 @@ def test_parent_that_only_starts_ranks_is_none(run_dir: str, state: str) -> None
         os.kill(child, signal.SIGKILL)
         parent.kill()
         parent.wait()
+        _await_end(child)
         gone = {d.member.pid: d.member.role for d in census.look(now_ns())}
 
     assert gone == {child: Role.RANK, parent.pid: Role.OTHER}
+
+
+def _await_end(pid: int) -> None:
+    """A signal takes its time on a busy machine."""
+    deadline = time.monotonic() + 20
+    while (stat := read_stat(pid)) is not None and stat.state not in "ZX" and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 EXECUTES_ITSELF = """
