@@ -24,7 +24,7 @@ from ddetect.agent.beat import BeatMaker, Recorder
 from ddetect.agent.census import Census, Departed
 from ddetect.agent.deaths import Death
 from ddetect.agent.discover import Scan
-from ddetect.agent.end import RAISES_WITHIN_S, ask_to_raise, end_ranks
+from ddetect.agent.end import RAISES_WITHIN_S, ask_to_raise, end_noted, note
 from ddetect.agent.flight import FlightReader
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import Told, framework_of, gone_from, read_told
@@ -41,6 +41,7 @@ from ddetect.messages import (
     NodeBeat,
     NodeGone,
     NodeRoster,
+    RanksEnded,
     TakeEvidence,
     ToAgent,
 )
@@ -144,7 +145,7 @@ class Node:
             return departed.member in ranks
         return departed.member.parent in {rank.pid for rank in ranks}
 
-    def answer(self, order: ToAgent) -> Evidence | None:
+    def answer(self, order: ToAgent) -> Evidence | RanksEnded:
         """Do as told. Blocks for as long as that takes."""
         match order:
             case TakeEvidence():
@@ -154,14 +155,21 @@ class Node:
             case EndRanks():
                 with self._lock:
                     ranks = self.census.ranks()
+                    noted = note(ranks, self.census.helpers())
                 hearing = [m for m in ranks if m.rank in order.waiting and self._raises_letters(m)]
                 if order.sentence and hearing:
                     pages = os.path.join(self.census.run_dir, rundir.PAGES)
                     ask_to_raise(hearing, pages, order.sentence, RAISES_WITHIN_S)
-                end_ranks(ranks, order.grace_s)
-                return None
+                try:
+                    return end_noted(noted, order.grace_s, self._helpers)
+                finally:
+                    noted.close()
             case _:
                 assert_never(order)
+
+    def _helpers(self) -> list[JobProcess]:
+        with self._lock:
+            return self.census.helpers()
 
     def _raises_letters(self, member: JobProcess) -> bool:
         return self._frameworks.get(framework_of(member), GENERAL).raises_letters
