@@ -24,10 +24,16 @@ LAUNCH = """
 import sys
 from ddetect_launcher.launch import launch
 from ddetect_launcher.options import Commands, Options
-node, address, out, *job = sys.argv[1:]
+idle_code, node, address, out, *job = sys.argv[1:]
 agent = (sys.executable, "-m", "ddetect", "agent", "--node", node, "--coordinator", address)
-idle = (sys.executable, "-c", "import time; time.sleep(600)")
+idle = (sys.executable, "-c", idle_code)
 sys.exit(launch(job, Options(out=out), commands=Commands(agent=agent, coordinator=idle)))
+"""
+IDLE = """
+import sys, time
+from ddetect_probe.rundir import job_is_over
+while not job_is_over(sys.argv[2]):
+    time.sleep(0.1)
 """
 RANK = """
 import os, sys, time
@@ -79,7 +85,7 @@ def start(base: Path, node: str, rank: int) -> subprocess.Popen[bytes]:
         environ.pop(name, None)
     job = [sys.executable, "-c", RANK, str(rank)]
     process = subprocess.Popen(
-        [sys.executable, "-c", LAUNCH, node, f"unix:{base}/c", str(base / "out"), *job],
+        [sys.executable, "-c", LAUNCH, IDLE, node, f"unix:{base}/c", str(base / "out"), *job],
         env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
