@@ -28,6 +28,7 @@ RAISES_WITHIN_S = 3.0
 HELPERS_WITHIN_S = 2.0
 """What loader workers and children get once their ranks are gone. Not before: a rank may need them to save its work."""
 _DIES_WITHIN_S = 1.0  # of SIGKILL; who does not is in the kernel, and may stay there
+_HURRIED_S = 0.2
 _LOOK_EVERY_S = 0.05
 _TRACKERS = (
     "multiprocessing.resource_tracker",
@@ -129,15 +130,19 @@ def _wait_for(members: list[JobProcess], within_s: float) -> list[int]:
 
 
 def end_noted(
-    noted: Noted, grace_s: float, newcomers: Callable[[], Iterable[JobProcess]] = tuple
+    noted: Noted,
+    grace_s: float,
+    newcomers: Callable[[], Iterable[JobProcess]] = tuple,
+    in_a_hurry: Callable[[], bool] = bool,
 ) -> RanksEnded:
     """SIGTERM to the ranks, SIGKILL after `grace_s`; then the same, more quickly, to all that worked for them. Blocks.
 
     `newcomers` tells which loader workers and children there are by then: one may have been born since all were noted.
+    Once we are `in_a_hurry` (the launcher has seen its job end, and ends us) nobody is waited for any more.
     """
     killed: list[int] = []
     ranks = [one for one in noted.held if one.is_rank]
-    killed += _end(ranks, grace_s)
+    killed += _end(ranks, grace_s, in_a_hurry)
     known = {(one.pid, one.start_ticks) for one in noted.held}
     parents = {one.pid for one in noted.held}
     for member in newcomers():
@@ -145,21 +150,23 @@ def end_noted(
             stat = read_stat(member.pid)
             if stat is not None and stat.start_ticks == member.start_ticks:
                 _take(noted, member.pid, stat)
-    killed += _end([one for one in noted.held if not one.is_rank and not one.tidies], HELPERS_WITHIN_S)
-    killed += _end([one for one in noted.held if one.tidies], HELPERS_WITHIN_S)
+    killed += _end(
+        [one for one in noted.held if not one.is_rank and not one.tidies], HELPERS_WITHIN_S, in_a_hurry
+    )
+    killed += _end([one for one in noted.held if one.tidies], HELPERS_WITHIN_S, in_a_hurry)
     return RanksEnded(
         tuple(killed), tuple(_describe(one) for one in noted.held if one.lives), tuple(noted.left)
     )
 
 
-def _end(those: list[Held], grace_s: float) -> list[int]:
+def _end(those: list[Held], grace_s: float, in_a_hurry: Callable[[], bool]) -> list[int]:
     """Returns the pids that had to be killed."""
     for one in those:
         if one.lives:
             _send(one, signal.SIGTERM)
             if (stat := read_stat(one.pid)) is not None and stat.state == "T":
                 _send(one, signal.SIGCONT)  # a stopped process gets its signal when it goes on
-    _wait(those, grace_s)
+    _wait(those, grace_s, in_a_hurry)
     stubborn = [one for one in those if one.lives]
     for one in stubborn:
         _send(one, signal.SIGKILL)
@@ -167,9 +174,12 @@ def _end(those: list[Held], grace_s: float) -> list[int]:
     return [one.pid for one in stubborn if not one.lives]
 
 
-def _wait(those: list[Held], within_s: float) -> None:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline and any(one.lives for one in those):
+def _wait(those: list[Held], within_s: float, in_a_hurry: Callable[[], bool] = bool) -> None:
+    began = time.monotonic()
+    while any(one.lives for one in those):
+        waited_s = time.monotonic() - began
+        if waited_s > within_s or (in_a_hurry() and waited_s > _HURRIED_S):
+            return
         time.sleep(_LOOK_EVERY_S)
 
 

@@ -90,6 +90,7 @@ class Node:
         self._endings: deque[Word] = deque(maxlen=_MOST_ENDINGS)
         self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
         self._told: tuple[NodeRoster, NodeBeat] | None = None
+        self._hurry = threading.Event()
         self._lock = threading.Lock()  # `answer` reads the census from another thread
 
     def close(self) -> None:
@@ -161,11 +162,15 @@ class Node:
                     pages = os.path.join(self.census.run_dir, rundir.PAGES)
                     ask_to_raise(hearing, pages, order.sentence, RAISES_WITHIN_S)
                 try:
-                    return end_noted(noted, order.grace_s, self._helpers)
+                    return end_noted(noted, order.grace_s, self._helpers, self._hurry.is_set)
                 finally:
                     noted.close()
             case _:
                 assert_never(order)
+
+    def hurry(self) -> None:
+        """We have to leave: whoever is being ended gets no grace any more."""
+        self._hurry.set()
 
     def _helpers(self) -> list[JobProcess]:
         with self._lock:

@@ -26,7 +26,7 @@ from ddetect_launcher.screen import Screen
 from ddetect_launcher.words import Line
 
 LAST_WORDS_S = 3.0  # to flush a last verdict after the job ended
-_AGENT_SHARE_S = 1.5  # of it: the coordinator hears the agent out before it is told to finish
+_AGENT_SHARE_S = 2.0  # of it: the coordinator hears the agent out before it is told to finish
 
 
 class NotWatched(Exception):
