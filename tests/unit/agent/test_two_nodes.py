@@ -16,8 +16,9 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from ddetect.messages import FromAgent, Hello, JobEnds, NodeGone, NodeRoster
-from ddetect.wire.codec import decode_from_agent
+from ddetect.messages import EndRanks, FromAgent, Hello, JobEnds, NodeGone, NodeRoster, RanksEnded, ToAgent
+from ddetect.model import Departure
+from ddetect.wire.codec import decode_from_agent, encode_to_agent
 from ddetect.wire.v1 import agent_pb2_grpc
 
 LAUNCH = """
@@ -36,13 +37,20 @@ while not job_is_over(sys.argv[2]):
     time.sleep(0.1)
 """
 RANK = """
-import os, sys, time
+import os, signal, sys, time
 from ddetect_probe import page
 writer = page.PageWriter(os.path.join(os.environ["DDETECT_RUN_DIR"], "pages"), page.ROLE_RANK)
 writer.slots[page.S_RANK], writer.slots[page.S_WORLD] = int(sys.argv[1]), 2
 print("ready", flush=True)
 code = sys.stdin.readline()
-if code:
+if code == "loader\\n":
+    rank = os.getpid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        worker = page.PageWriter(os.path.join(os.environ["DDETECT_RUN_DIR"], "pages"), page.ROLE_LOADER_WORKER)
+        worker.slots[page.S_RANK], worker.slots[page.S_PARENT] = int(sys.argv[1]), rank
+        print(os.getpid(), flush=True)
+elif code:
     os._exit(int(code))  # no handler of ours, no mark on the page
 time.sleep(600)
 """
@@ -53,6 +61,7 @@ class Listener(agent_pb2_grpc.CoordinatorServicer):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.heard: dict[str, list[FromAgent]] = {}
+        self.orders: list[ToAgent] = []
 
     async def Watch(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         node = ""
@@ -60,8 +69,8 @@ class Listener(agent_pb2_grpc.CoordinatorServicer):  # type: ignore[misc]
             message = decode_from_agent(request)
             node = message.node if isinstance(message, Hello) else node
             self.heard.setdefault(node, []).append(message)
-        return
-        yield
+            while self.orders:
+                yield encode_to_agent(self.orders.pop())
 
     def ends(self, node: str) -> list[FromAgent]:
         return [message for message in self.heard.get(node, []) if isinstance(message, (JobEnds, NodeGone))]
@@ -187,6 +196,29 @@ def test_exit_code_of_the_launchers_own_child_is_known(short_path: Path) -> None
 
         ((gone,),) = [m.gone for m in listener.ends("a") if isinstance(m, NodeGone)]
         assert [m.exit_code for m in listener.ends("a") if isinstance(m, JobEnds)] == [3]
-        assert gone.signal == 0
+        assert (gone.signal, gone.how) == (0, Departure.RAISED)
+        assert gone.exception.endswith("3")
+
+    with_nodes(short_path, "a", test=test)
+
+
+def test_stop_ends_a_stuck_loader_worker_though_the_launcher_is_over_with_the_rank(short_path: Path) -> None:
+    """`ddetect launch --on-hang stop python train.py | tail`: the rank dies at once and the launcher ends its agent,
+    but the pipe ends only with the worker, which hears no SIGTERM."""
+
+    async def test(listener: Listener, one: subprocess.Popen[bytes]) -> None:
+        assert one.stdin is not None
+        assert one.stdout is not None
+        one.stdin.write(b"loader\n")
+        one.stdin.flush()
+        worker = int(one.stdout.readline())
+        listener.orders.append(EndRanks(5.0))
+        assert await _wait(one) == 128 + signal.SIGTERM
+        loop = asyncio.get_running_loop()
+        assert await asyncio.wait_for(loop.run_in_executor(None, one.stdout.read), 30) == b""
+        await _until(lambda: any(isinstance(message, RanksEnded) for message in listener.heard["a"]))
+
+        (ended,) = [message for message in listener.heard["a"] if isinstance(message, RanksEnded)]
+        assert ended == RanksEnded((worker,))
 
     with_nodes(short_path, "a", test=test)
