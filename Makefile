@@ -1,7 +1,8 @@
 # What a new user types: `make demo`, `make test`. Everything else is for those who change ddetect.
 VENV ?= .venv
-PYTHON ?= python3.11
+PYTHON ?= python3
 BIN := $(VENV)/bin
+DEMO_STAMP := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
 HANGBENCH_STAMP := $(VENV)/.installed-hangbench
 
@@ -12,12 +13,21 @@ TF_STAMP := $(VENV_TF)/.installed
 OLD_TF_STAMP := $(VENV_OLD_TF)/.installed
 export DDETECT_TF_PYTHON ?= $(abspath $(VENV_TF))/bin/python
 
-.PHONY: demo test test-fast scenarios frameworks lint bench hangbench proto clean .venv-tf
+.PHONY: demo test test-fast scenarios long frameworks lint bench hangbench proto clean .venv-tf
 
-$(STAMP): pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
+		echo "ddetect needs Python 3.10 to 3.13 and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
+			"name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(DEMO_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[torch]'
 	touch $@
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,torch]'
+	touch $@ $(DEMO_STAMP)
 
 $(TF_STAMP):
 	test -x $(VENV_TF)/bin/python || $(PYTHON) -m venv $(VENV_TF)
@@ -31,13 +41,13 @@ $(OLD_TF_STAMP):
 
 .venv-tf: $(TF_STAMP) ## TensorFlow for its scenarios: 1.6 GB
 
-demo: $(STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
+demo: $(DEMO_STAMP) ## a 4-rank DDP job gets stuck in one rank's DataLoader worker; ddetect names it
 	$(BIN)/ddetect demo
 
-BUSY := tests/live/test_tf_survives.py
+BUSY := tests/live/test_tf_survives.py tests/live/test_ends_busy.py
 
 test: $(STAMP) $(TF_STAMP) lint test-fast ## everything; live jobs three at a time, for they mostly wait, but what burns the cores alone
-	$(BIN)/python -m pytest tests -m live --ignore $(BUSY) --numprocesses 3
+	$(BIN)/python -m pytest tests -m live $(BUSY:%=--ignore %) --numprocesses 3
 	$(BIN)/python -m pytest $(BUSY)
 
 test-fast: $(STAMP) ## no live jobs
@@ -47,6 +57,9 @@ scenarios: $(STAMP) $(TF_STAMP) ## every live scenario, not only one per cause (
 	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_scenarios.py tests/live/test_healthy.py \
 		tests/live/test_threads.py
 	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_tensorflow.py --numprocesses 2
+
+long: $(STAMP) ## a healthy job is ended while ddetect suspects it and both cores are busy, twenty times (ten minutes)
+	DDETECT_ENDS=10 $(BIN)/python -m pytest tests/live/test_ends_busy.py
 
 frameworks: $(STAMP) $(OLD_TF_STAMP) ## an older TensorFlow with a protobuf of its own, watched by ddetect from another environment
 	DDETECT_TF_PYTHON=$(abspath $(VENV_OLD_TF))/bin/python DDETECT_OLD_TENSORFLOW=1 \

@@ -15,7 +15,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import assert_never
+
+from typing_extensions import assert_never
 
 from ddetect_launcher.words import Word
 from ddetect_probe import rundir
@@ -26,6 +27,7 @@ from ddetect.agent.deaths import Death
 from ddetect.agent.discover import Scan
 from ddetect.agent.end import RAISES_WITHIN_S, ask_to_raise, end_noted, note
 from ddetect.agent.flight import FlightReader
+from ddetect.agent.last_words import LastWords
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import Told, framework_of, gone_from, read_told
 from ddetect.agent.sample import Sampler
@@ -45,7 +47,7 @@ from ddetect.messages import (
     TakeEvidence,
     ToAgent,
 )
-from ddetect.model import Departure, Role
+from ddetect.model import Departure, Gone, Role
 
 _MOST_GONE = 1024
 _MOST_ENDINGS = 16
@@ -88,6 +90,7 @@ class Node:
         )
         self._words = words
         self._endings: deque[Word] = deque(maxlen=_MOST_ENDINGS)
+        self._last_words = LastWords(run_dir)
         self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
         self._told: tuple[NodeRoster, NodeBeat] | None = None
         self._hurry = threading.Event()
@@ -118,11 +121,12 @@ class Node:
     def _look(self, now_ns: int) -> list[FromAgent]:
         news = [departed for departed in self.census.look(now_ns) if _worth_telling(departed, now_ns)]
         self._gone.extend(news)
+        self._last_words.note(self.census.ranks())
         roster, changed, beat = self._beats.make(now_ns)
         self._told = roster, beat
         said: list[FromAgent] = [roster] if changed else []
         if news:
-            said.append(NodeGone(tuple(gone_from(departed, now_ns) for departed in news)))
+            said.append(NodeGone(tuple(self._tell_gone(departed, now_ns) for departed in news)))
         said.append(beat)
         return said
 
@@ -136,8 +140,11 @@ class Node:
             said += [_job_ends(word, now_ns) for word in self._endings]
             gone = [departed for departed in self._gone if self._is_of_this_attempt(departed)]
             if gone:
-                said.append(NodeGone(tuple(gone_from(departed, now_ns) for departed in gone)))
+                said.append(NodeGone(tuple(self._tell_gone(departed, now_ns) for departed in gone)))
         return said
+
+    def _tell_gone(self, departed: Departed, now_ns: int) -> Gone:
+        return self._last_words.add(gone_from(departed, now_ns), departed.member)
 
     def _is_of_this_attempt(self, departed: Departed) -> bool:
         """Who died before a restart is no longer missed: another process has taken its rank."""

@@ -111,7 +111,7 @@ async def _live(settings: AgentSettings) -> int:
             wake.clear()
             await asyncio.sleep(max(0.0, settled_at - loop.time()))
             link.say(node.tick())
-            deaths.watch([*node.census.ranks(), *node.census.helpers()])
+            deaths.watch(node.census.watched())
             due = max(due + BEAT_S, loop.time() + BEAT_S / 10)  # after a standstill, go on; do not catch up
             try:
                 await asyncio.wait_for(wake.wait(), due - loop.time())
@@ -124,7 +124,7 @@ async def _live(settings: AgentSettings) -> int:
             await asyncio.wait(ending, timeout=ENDED_WITHIN_S)
             await asyncio.sleep(0.01)  # the answer goes its way
         link.say(node.tick())  # who died with the job is told before we go
-        await link.flush(LAST_WORDS_S)
+        await link.finish(LAST_WORDS_S)
     finally:
         deaths.close()
         if launchers.fileno() >= 0:

@@ -6,7 +6,9 @@ Never here: how a value or a table is written (values.py, tables.py, bundles.py)
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing_extensions import assert_never
+
+from google.protobuf.message import DecodeError
 
 from ddetect import messages as say
 from ddetect import model
@@ -87,6 +89,19 @@ def _decode_from_agent(message: agent_pb2.AgentMessage) -> say.FromAgent:
             return say.Evidence(seen.request, bundle_from(model.Look, seen.look))
         case other:
             raise NetworkError(f"an agent sent a message this ddetect does not know ({other})", _SAME_VERSION)
+
+
+def agent_bytes(message: say.FromAgent) -> bytes:
+    """What an agent said, as it is kept."""
+    return encode_from_agent(message).SerializeToString()
+
+
+def agent_words(data: bytes) -> say.FromAgent:
+    """What was kept. Raises NetworkError when it makes no sense."""
+    try:
+        return decode_from_agent(agent_pb2.AgentMessage.FromString(data))
+    except DecodeError as error:
+        raise NetworkError(f"a kept message makes no sense: {error}") from error
 
 
 def encode_to_agent(message: say.ToAgent) -> agent_pb2.CoordinatorMessage:

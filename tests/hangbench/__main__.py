@@ -10,13 +10,15 @@ import argparse
 import fnmatch
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +29,56 @@ from ddetect.scenarios.catalogue import SCENARIOS, Scenario
 from ddetect.scenarios.starting import require
 from tests.hangbench import made_with
 from tests.hangbench.draw import drawn
+from tests.hangbench.ends import ends_of, one_per_cause
 from tests.hangbench.one import make_empty
 from tests.hangbench.outcome import Outcome, score
-from tests.hangbench.table import results, table_markdown, tensorflow_markdown
+from tests.hangbench.table import ends_markdown, results, seeds_markdown, table_markdown, tensorflow_markdown
 from tests.hangbench.tools.all import TOOLS
+from tests.live.busy import busy_cores
 
 GIVE_UP_S = 460.0  # above every limit of every tool, and the time that it takes to end a job
 END_S = 20.0
 EPILOG = """\
 scenarios: names, patterns such as 'mismatch_*', or of torch's `causes` (one per cause), `hanging`, `healthy`, `all`
-(the default), or `tensorflow`: all of TensorFlow's
+(the default), or `tensorflow`: all of TensorFlow's; or `ends` alone: one hang per cause, each ended in every way
 examples:
   python -m tests.hangbench causes healthy --tools launch,attach
   python -m tests.hangbench all --tools launch,attach --seeds 1,2,3 --lanes 3 --out hangbench-out
-  python -m tests.hangbench tensorflow --tools launch,attach --seeds 1,2,3 --lanes 2"""
+  python -m tests.hangbench tensorflow --tools launch,attach --seeds 1,2,3 --lanes 2
+  python -m tests.hangbench ends --lanes 2
+  python -m tests.hangbench all --tools launch --lanes 2 --busy"""
+ENDS = "ends"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One cell: a scenario under a tool; `end` instead of the one that is the seed's turn."""
+
+    scenario: str
+    tool: str
+    seed: str
+    end: str = ""
+
+    @property
+    def folder(self) -> str:
+        """Where it leaves what it saw."""
+        end = f".{re.sub(r'[^A-Za-z]+', '-', self.end).strip('-')}" if self.end else ""
+        return f"seed-{self.seed}/{self.scenario}.{self.tool}{end}"
+
+
+def planned(words: list[str], tools: list[str], seeds: list[str]) -> list[Run]:
+    """Every run that the command line means, in order."""
+    if words == [ENDS]:
+        hangs = list(enumerate(one_per_cause()))
+        return [
+            Run(hang.name, "launch", seed, end.name)
+            for seed in seeds
+            for i, hang in hangs
+            for end in ends_of(hang, i)
+        ]
+    if ENDS in words:
+        raise SystemExit(f"`{ENDS}` stands alone: it is a suite of its own")
+    return [Run(name, tool, seed) for seed in seeds for name in chosen(words) for tool in tools]
 
 
 def chosen(words: list[str]) -> list[str]:
@@ -67,12 +105,13 @@ def meant(word: str, scenario: Scenario) -> bool:
     return suites[word] if word in suites else fnmatch.fnmatchcase(scenario.name, word)
 
 
-def run_one(name: str, tool: str, seed: str, out: Path, min_world: int) -> dict[str, Any]:
+def run_one(run: Run, out: Path, min_world: int) -> dict[str, Any]:
     """One run in a process of its own; all that it started is ended if it takes too long, and the run has failed."""
-    folder = out / f"seed-{seed}" / f"{name}.{tool}"
+    folder = out / run.folder
     make_empty(folder)
     command = [
-        sys.executable, "-m", "tests.hangbench.one", name, tool, seed, str(folder), str(min_world), str(os.getpid())
+        sys.executable, "-m", "tests.hangbench.one", run.scenario, run.tool, run.seed, str(folder), str(min_world),
+        str(os.getpid()), run.end,
     ]  # fmt: skip
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -81,7 +120,7 @@ def run_one(name: str, tool: str, seed: str, out: Path, min_world: int) -> dict[
     except subprocess.TimeoutExpired:
         problem = f"it was not over after {GIVE_UP_S:.0f} s, and was killed"
         end_family(child)
-    return score_in(folder) or failed_score(name, tool, seed, min_world, problem)
+    return score_in(folder) or failed_score(run.scenario, run.tool, run.seed, min_world, problem)
 
 
 def score_in(folder: Path) -> dict[str, Any] | None:
@@ -127,6 +166,8 @@ def line(told: dict[str, Any]) -> str:
         if outcome["cannot"]
         else "FAILED"
         if outcome["failed"]
+        else "LEFT"
+        if outcome["left"]
         else "WRONG"
     )
     times = " ".join(
@@ -136,8 +177,12 @@ def line(told: dict[str, Any]) -> str:
     said = ""
     if not told["right"]:
         answer = f"{outcome['status']}/{outcome['cause']} {outcome['culprits']}, is {told['truth']}"
-        said = f" | {told['params']} {answer}: {(outcome['cannot'] or outcome['failed'] or outcome['says'])[:300]!r}"
-    return f"{told['tool']:<12} {told['scenario']:<26} seed {told['seed']:<4} {mark:<6} {times}{said}"
+        why = (
+            outcome["cannot"] or outcome["failed"] or outcome["left"] or outcome["beside"] or outcome["says"]
+        )
+        said = f" | {told['params']} {answer}: {why[:300]!r}"
+    end = f" ({outcome['ended_by']})" if outcome["ended_by"] else ""
+    return f"{told['tool']:<12} {told['scenario']:<26} seed {told['seed']:<4} {mark:<6} {times}{end}{said}"
 
 
 def main() -> int:
@@ -152,40 +197,44 @@ def main() -> int:
     parser.add_argument(
         "--min-world", type=int, default=2, help="ranks of the smallest job (default: %(default)s)"
     )
+    parser.add_argument("--busy", action="store_true", help="give every core something else to do meanwhile")
     parser.add_argument("--out", type=Path, default=Path("hangbench-out"))
     args = parser.parse_args()
-    tools, seeds, names = args.tools.split(","), args.seeds.split(","), chosen(args.scenarios)
+    tools, seeds = args.tools.split(","), args.seeds.split(",")
     if unknown := [tool for tool in tools if tool not in TOOLS]:
         raise SystemExit(f"no tool is called {unknown[0]!r}; there are: {', '.join(TOOLS)}")
+    runs = planned(args.scenarios, tools, seeds)
+    names = dict.fromkeys(run.scenario for run in runs)
     for name in names:
         require(SCENARIOS[name])
-    runs = [(name, tool, seed) for seed in seeds for name in names for tool in tools]
-    began, writing, told = time.monotonic(), threading.Lock(), list[dict[str, Any]]()
-    used = {tool: TOOLS[tool] for tool in tools}
-    table = (
-        tensorflow_markdown
-        if {SCENARIOS[name].framework for name in names} == {"tensorflow"}
-        else table_markdown
-    )
+    began, writing, told = time.monotonic(), threading.Lock(), dict[Run, dict[str, Any]]()
+    used = {tool: TOOLS[tool] for tool in tools if any(run.tool == tool for run in runs)}
+    table = table_markdown
+    if args.scenarios == [ENDS]:
+        table = ends_markdown
+    elif {SCENARIOS[name].framework for name in names} == {"tensorflow"}:
+        table = tensorflow_markdown
+    elif set(used) <= {"launch", "attach"}:
+        table = seeds_markdown
     made = {
         "command": made_with.command_of(sys.argv[1:]),
         "commit": made_with.commit(),
         "machine": made_with.machine(),
         "lanes": args.lanes,
+        "busy": args.busy,
         "planned": len(runs),
     }
 
-    def do(run: tuple[str, str, str]) -> None:
-        result = run_one(*run, args.out, args.min_world)
+    def do(run: Run) -> None:
+        result = run_one(run, args.out, args.min_world)
         with writing:
-            told.append(result)
-            told.sort(key=lambda one: runs.index((one["scenario"], one["tool"], one["seed"])))
-            so_far = results(made, used, told)
+            told[run] = result
+            so_far = results(made, used, [told[one] for one in runs if one in told])
             write_whole(args.out / "results.json", json.dumps(so_far, indent=1) + "\n")
             write_whole(args.out / "table.md", table(so_far))
             print(f"{len(told)}/{len(runs)} {line(result)}", flush=True)
 
-    with ThreadPoolExecutor(args.lanes) as lanes:
+    with busy_cores() if args.busy else nullcontext(), ThreadPoolExecutor(args.lanes) as lanes:
         list(lanes.map(do, runs))
     minutes = (time.monotonic() - began) / 60
     print(f"\n{(args.out / 'table.md').read_text()}")

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ddetect.model.tables import rank_of
-from ddetect.rankset import format_ranks, parse_members
+from ddetect.rankset import parse_members
 from ddetect.scenarios.catalogue import Params, Scenario
 from tests.hangbench.outcome import Outcome
+from tests.hangbench.sightings import answer_of
 
 CLOCKS_DIFFER_S = 2.0
 
@@ -40,23 +41,22 @@ def left_open_by(verdict: dict[str, Any]) -> tuple[int, ...]:
     return tuple(sorted({rank_of(member) for member in members}))
 
 
-def at_end(
-    verdict: dict[str, Any], over: Sequence[dict[str, Any]]
-) -> tuple[str, str | None, tuple[int, ...]]:
-    """What the same incident says when all is over."""
-    last = next((one for one in over if one["incident"] == verdict["incident"]), verdict)
-    return last["status"], last["cause"], culprits_of(last)
+def last_of(verdict: dict[str, Any], over: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The same incident when all is over; empty if it is not there any more."""
+    return next((one for one in over if one["incident"] == verdict["incident"]), {})
 
 
-def named_at(verdict: dict[str, Any]) -> float:
-    """Since when the answer that stands in it was on disk: the last time that another answer was replaced."""
-    answer = (verdict["status"], verdict["cause"], format_ranks(culprits_of(verdict)))
-    changed = [
-        earlier["at_unix_ns"]
-        for earlier in verdict["history"]
-        if (earlier["status"], earlier["cause"], earlier["culprits"]) != answer
-    ]
-    return float(max(changed, default=verdict["judged_at_unix_ns"])) / 1e9
+def beside(scenario: Scenario, params: Params, final: dict[str, Any], over: Sequence[dict[str, Any]]) -> str:
+    """What other folders say that is not true: whoever comes later reads them all.
+
+    An attempt before the last has its own truth; a restart may meet the same hang again.
+    """
+    cause = scenario.cause.value if scenario.cause else None
+    truths = {(status, cause, tuple(sorted(scenario.culprits(params)))) for status in scenario.statuses}
+    earlier = {(cause.value, tuple(sorted(ranks(params)))) for cause, ranks in scenario.earlier}
+    others = [answer_of(one) for one in over if one["incident"] != final.get("incident")]
+    false = [one for one in others if one not in truths and one[1:] not in earlier]
+    return "; ".join(f"{status}/{cause} {list(ranks)}" for status, cause, ranks in false)
 
 
 def is_alarm(verdict: dict[str, Any]) -> bool:
@@ -87,12 +87,13 @@ def clock_doubt(verdict: dict[str, Any], last_move: float | None) -> str:
     return f"the bench's clock saw the job move {last_move - own:.1f} s after the last progress that ddetect counted"
 
 
-def outcome_of(verdict: dict[str, Any], last_move: float | None, suspicions: int) -> Outcome:
-    """An alarm of `ddetect launch`, or of `ddetect attach` that watched."""
+def outcome_of(verdict: dict[str, Any], last_move: float | None, **more: Any) -> Outcome:
+    """What an incident of `ddetect launch` says, or of `ddetect attach` that watched; `more`: what the bench saw."""
+    if not verdict:  # it was taken back
+        return Outcome(**more)
     doubt = clock_doubt(verdict, last_move)
     return Outcome(
-        alarm_at=alarm_at(verdict),
-        named_at=named_at(verdict),
+        alarm_at=alarm_at(verdict) if is_alarm(verdict) else None,
         last_progress=verdict["last_progress_unix_ns"] / 1e9 if doubt else last_move,
         culprits=culprits_of(verdict),
         status=verdict["status"],
@@ -100,7 +101,7 @@ def outcome_of(verdict: dict[str, Any], last_move: float | None, suspicions: int
         lanes=lanes_of(verdict),
         lines=lines_of(verdict),
         left_open=left_open_by(verdict),
-        suspicions=suspicions,
         says=f"({verdict['confidence']:.2f}) {verdict['summary']}",
         doubt=doubt,
+        **more,
     )

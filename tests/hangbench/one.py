@@ -1,9 +1,9 @@
 """One scenario under one tool, in a process of its own:
-`python -m tests.hangbench.one SCENARIO TOOL SEED FOLDER N PARENT`.
+`python -m tests.hangbench.one SCENARIO TOOL SEED FOLDER N PARENT [END]`.
 
 Leaves: FOLDER/score.json beside whatever the tool kept, and nothing that was in FOLDER before. N: the least number of
-ranks. PARENT: the bench's pid. A process of its own, because whoever runs a job adopts its orphans. When the bench
-ends, this ends its job and itself.
+ranks. PARENT: the bench's pid. END: by its name, instead of the seed's. A process of its own, because whoever runs a
+job adopts its orphans. When the bench ends, this ends its job and itself.
 """
 
 from __future__ import annotations
@@ -20,33 +20,41 @@ from pathlib import Path
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params, Scenario
 from tests.hangbench.draw import drawn
+from tests.hangbench.ends import BY_NAME, ending
 from tests.hangbench.evidence import evidence_in
 from tests.hangbench.outcome import Outcome, score
 from tests.hangbench.tools.all import TOOLS
 from tests.hangbench.tools.tool import Tool
+from tests.live.ends import End
 
 PAUSES = "the program announces its pause with ddetect_probe.pause, which only `ddetect launch` hears"
 _PR_SET_PDEATHSIG = 1
 
 
-def main(name: str, tool_name: str, seed: str, folder: Path, min_world: int = 2) -> None:
+def main(name: str, tool_name: str, seed: str, folder: Path, min_world: int = 2, end: str = "") -> None:
     """Run it and write what it is worth."""
     scenario, tool = SCENARIOS[name], TOOLS[tool_name]
     params = drawn(scenario, seed, attached=tool.attaches, min_world=min_world)
     make_empty(folder)
-    outcome = outcome_of(tool, scenario, params, folder)
+    outcome = outcome_of(tool, scenario, params, folder, BY_NAME[end] if end else ending(scenario, seed))
     told = asdict(score(tool_name, seed, scenario, params, outcome))
     (folder / "score.json").write_text(json.dumps(told, indent=1) + "\n")
 
 
-def outcome_of(tool: Tool, scenario: Scenario, params: Params, folder: Path) -> Outcome:
+def outcome_of(
+    tool: Tool, scenario: Scenario, params: Params, folder: Path, end: End | None = None
+) -> Outcome:
     """What the tool did; a tool that breaks has said nothing and failed, and the bench goes on."""
     if scenario.framework not in tool.frameworks:
         return Outcome(cannot=f"{tool.name} does not know {scenario.framework}")
     if "ddetect_probe" in scenario.path.read_text() and not tool.hears_pause:
         return Outcome(cannot=PAUSES)
     try:
-        outcome = tool.run(scenario, params, folder)
+        outcome = (
+            tool.run_to_end(scenario, params, folder, end)
+            if tool.run_to_end
+            else tool.run(scenario, params, folder)
+        )
     except Exception:  # whatever it is, the table shows it
         outcome = Outcome(failed=traceback.format_exc()[-1500:])
     if outcome.cannot:
@@ -76,4 +84,4 @@ def end_with_parent(parent: int) -> None:
 
 if __name__ == "__main__":
     end_with_parent(int(sys.argv[6]))
-    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]), *sys.argv[7:])

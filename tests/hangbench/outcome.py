@@ -35,10 +35,10 @@ class Outcome:
     lanes: tuple[int | None, ...] = ()  # of the culprits: the replica, where one is named
     lines: tuple[tuple[str, str, int], ...] = ()  # of the culprits: file, function, line
     left_open: tuple[int, ...] = ()  # `undecided`: the ranks of which it may be one
-    at_end: tuple[str, str | None, tuple[int, ...]] | None = (
-        None  # status, cause, culprits after the job was ended
-    )
-    ended_by: str = ""  # and how it was
+    ended_by: str = ""  # how the job was ended; all above is then what was on disk afterwards
+    alive: tuple[str, str | None, tuple[int, ...]] | None = None  # status, cause, culprits while it hung
+    beside: str = ""  # what else was on disk afterwards, and is not true
+    left: str = ""  # processes and run directories that outlived the end
     says: str = ""  # its own words, one line
     cannot: str = ""  # why this tool cannot run this scenario, if so
     failed: str = ""  # what broke: the tool, its adapter, or the job that it watched
@@ -62,9 +62,14 @@ class Score:
     seconds_to_alarm: float | None
     right_culprit: bool
     right_cause: bool
-    right: bool  # both, and the replica where the truth has one; or, for a healthy job, silence; and nothing failed
+    # Both, and the replica where the truth has one, and nothing else is said; or, for a healthy job, silence and no
+    # folder. And nothing failed, and nothing is left behind.
+    right: bool
     right_line: bool | None  # None: the truth has no line
     right_at_end: bool | None  # what stood on disk after the job was ended; None: nobody looked
+    right_alive: (
+        bool | None
+    )  # what was said while it hung; None: nobody looked, or nothing was before it ended
     false_alarm: bool
     outcome: dict[str, Any]
 
@@ -78,10 +83,14 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
     undecided = scenario.status is Status.UNDECIDED
     excused = healthy and outcome.cause in {one.value for one in scenario.may_say}
     alarm = spoke and not excused and (healthy or outcome.status != Status.UNDECIDED.value)
-    answered = outcome.status is not None if undecided else alarm and not healthy
+    # On disk after the end a suspicion counts too: torch's timeout may come before ddetect is sure.
+    answered = outcome.status is not None if undecided or outcome.ended_by else alarm and not healthy
     right_culprit = answered and _names_right(scenario, params, outcome)
     right_cause = answered and outcome.status in scenario.statuses and outcome.cause == cause
-    told_truth = not alarm if healthy else right_culprit and right_cause
+    if healthy:
+        told_truth = not alarm and (excused or not outcome.suspicions)
+    else:
+        told_truth = right_culprit and right_cause and not outcome.beside
     wanted = [(status, cause, culprits) for status in scenario.statuses]
     return Score(
         tool=tool,
@@ -97,9 +106,10 @@ def score(tool: str, seed: str, scenario: Scenario, params: Params, outcome: Out
         seconds_to_alarm=_seconds(outcome.alarm_at, outcome.last_progress),
         right_culprit=right_culprit,
         right_cause=right_cause,
-        right=told_truth and not outcome.failed and not outcome.cannot,
+        right=told_truth and not (outcome.failed or outcome.cannot or outcome.left),
         right_line=_line_right(scenario, outcome) if answered and scenario.function else None,
-        right_at_end=outcome.at_end in wanted if outcome.at_end else None,
+        right_at_end=told_truth if outcome.ended_by else None,
+        right_alive=outcome.alive in wanted if outcome.alive else None,
         false_alarm=healthy and alarm,
         outcome=asdict(outcome),
     )

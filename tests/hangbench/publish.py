@@ -1,4 +1,4 @@
-"""Put a run of the bench into the README: `python -m tests.hangbench.publish comparison|suite|tensorflow OUT`.
+"""Put a run of the bench into the README: `python -m tests.hangbench.publish NAME OUT`, NAME one of TABLES.
 
 Enters: OUT/results.json. Leaves: published/NAME.json, every run in one line, and the table between the README's
 markers. Never here: a figure that is not in that file (tests/unit/hangbench holds the README against it), or a run of
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hangbench.promises import PROMISES
-from tests.hangbench.table import seeds_markdown, table_markdown, tensorflow_markdown
+from tests.hangbench.table import ends_markdown, seeds_markdown, table_markdown, tensorflow_markdown
 from tests.of_nobody import text_of_nobody
 
 README = Path(__file__).parents[2] / "README.md"
@@ -24,6 +24,8 @@ TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "comparison": table_markdown,
     "suite": seeds_markdown,
     "tensorflow": tensorflow_markdown,
+    "busy": seeds_markdown,
+    "ends": ends_markdown,
 }
 SAYS = 160  # characters of a tool's own words that are kept
 
@@ -50,8 +52,8 @@ def publish(name: str, out: Path) -> None:
     if name in PROMISES and (problems := PROMISES[name](run)):
         raise SystemExit("not published, promises are broken:\n" + "\n".join(problems))
     for one in run["runs"]:
-        for key in ("says", "failed"):
-            one["outcome"][key] = text_of_nobody(one["outcome"][key])[:SAYS]
+        for key in ("says", "failed", "left"):
+            one["outcome"][key] = text_of_nobody(one["outcome"].get(key, ""))[:SAYS]
     head = {key: value for key, value in run.items() if key != "runs"}
     lines = ",\n".join(json.dumps(one) for one in run["runs"])
     PUBLISHED.mkdir(exist_ok=True)

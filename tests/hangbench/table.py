@@ -54,6 +54,7 @@ def summary(told: Iterable[Told]) -> dict[str, Any]:
             by: [one["right_at_end"] for one in hanging if one["outcome"].get("ended_by") == by]
             for by in sorted({one["outcome"].get("ended_by") or "" for one in hanging} - {""})
         },
+        "left": sum(bool(one["outcome"].get("left")) for one in every),
         "doubted": sum(bool(one["outcome"]["doubt"]) for one in every),
     }
 
@@ -105,7 +106,52 @@ def seeds_markdown(run: Mapping[str, Any]) -> str:
                 s["failed"],
             ]  # fmt: skip
             rows.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join([*rows, "", *_made(run), ""])
+    return "\n".join([*rows, "", *_ends(run), *_made(run), ""])
+
+
+def ends_markdown(run: Mapping[str, Any]) -> str:
+    """The ends alone, and what each cause became after each of them."""
+    ends = list(dict.fromkeys(one["outcome"]["ended_by"] or "none" for one in run["runs"]))
+    rows = [f"| hang | {' | '.join(ends)} |", f"|---|{'---|' * len(ends)}"]
+    for name in dict.fromkeys(one["scenario"] for one in run["runs"]):
+        mine = [one for one in run["runs"] if one["scenario"] == name]
+        cells = ["-"] * len(ends)
+        for one in mine:
+            place = ends.index(one["outcome"]["ended_by"] or "none")
+            if cells[place] in (
+                "-",
+                "right",
+            ):  # one that no timeout ended was ended by SIGTERM, as another was
+                cells[place] = "right" if one["right"] else _wrong(one)
+        rows.append(f"| {name}: {mine[0]['truth']} | {' | '.join(cells)} |")
+    return "\n".join([*rows, "", *_ends(run), *_made(run), ""])
+
+
+def _wrong(one: Told) -> str:
+    outcome = one["outcome"]
+    if outcome["left"]:
+        return "left something behind"
+    if outcome["failed"] or outcome["beside"]:
+        return "failed" if outcome["failed"] else f"beside it: {outcome['beside']}"
+    return f"{outcome['status']}/{outcome['cause']} {list(outcome['culprits'] or ())}"
+
+
+def _ends(run: Mapping[str, Any]) -> list[str]:
+    """By whom the jobs were ended, and what was on disk afterwards; nothing of a run that did not count it."""
+    counted = [one for one in run["runs"] if one["outcome"].get("ended_by") and "right_alive" in one]
+    if not counted:
+        return []
+    rows = [
+        "| ended by | runs | right while it hung | right on disk after the end | left behind |",
+        "|---|---|---|---|---|",
+    ]
+    for by in sorted({one["outcome"]["ended_by"] for one in counted}):
+        mine = [one for one in counted if one["outcome"]["ended_by"] == by]
+        alive = [one["right_alive"] for one in mine if one["right_alive"] is not None]
+        at_end = _of(sum(bool(one["right_at_end"]) for one in mine), len(mine))
+        left = sum(bool(one["outcome"]["left"]) for one in mine)
+        rows.append(f"| {by} | {len(mine)} | {_of(sum(alive), len(alive))} | {at_end} | {left} |")
+    return [*rows, ""]
 
 
 def tensorflow_markdown(run: Mapping[str, Any]) -> str:
@@ -128,7 +174,7 @@ def tensorflow_markdown(run: Mapping[str, Any]) -> str:
                 _of(s["false_alarms"], s["healthy_watched"]), s["suspicions"], s["failed"],
             ]  # fmt: skip
             rows.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join([*rows, "", *_made(run), ""])
+    return "\n".join([*rows, "", *_ends(run), *_made(run), ""])
 
 
 def _row(tool: Mapping[str, Any]) -> str:

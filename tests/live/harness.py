@@ -16,21 +16,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import psutil
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params, command
 from ddetect.scenarios.starting import require
+from tests.live.ends import SIGTERM, End, Ended, Running, controlling_terminal
 
 Until = Literal["suspected", "confirmed", "end"]
 
 LOOK_EVERY_S = 0.1
-GRACE_S = 45.0  # from SIGTERM to the launcher until everything must be gone
+GRACE_S = 45.0  # from SIGTERM to the launcher until it must be gone
+SETTLE_S = 5.0  # from the launcher's end until everything must be
 _PR_SET_CHILD_SUBREAPER = 36
 _TAIL = 3000
 
@@ -51,9 +53,15 @@ class Result:
     verdict: dict[str, Any]  # as it was when it came; empty when the job was to end and nothing was said
     report: str
     incidents: tuple[dict[str, Any], ...]  # as they were when all was over
+    folders: tuple[str, ...]  # of incidents that were there then, whatever is in them
     stdout: str
     stderr: str  # the job's and the launcher's share one stream, as in a terminal
     exit_code: int
+    ended_by: str  # the end that came; "" when the job was to end and did
+    problem: str  # what did not come, or went otherwise than this end should
+    left: tuple[str, ...]  # processes and run directories that outlived the end
+    outlived: tuple[int, ...]  # pids of the job after an end that is not for it: SIGKILL of the launcher
+    out: Path  # where the incidents are, while the run's folder is there
 
     @property
     def culprit_ranks(self) -> tuple[int, ...]:
@@ -82,16 +90,9 @@ def run_scenario(
     until: Until = "confirmed",
     timeout_s: float = 120.0,
     extra: tuple[str, ...] = (),
-    launch_options: tuple[str, ...] = (),
-    keep: Path | None = None,
-    on_start: Callable[[int], object] = lambda pid: None,
-    cause: str | None = None,
-    let_end_s: float = 0.0,
+    **how: Any,
 ) -> Result:
-    """Run one scenario until its verdict has the wanted stage (or until the job ends), then end it.
-
-    With a `cause` only a verdict that names it is waited for: on a busy machine a slow step may be suspected first.
-    """
+    """Run one scenario until its verdict has the wanted stage (or until the job ends), then end it; see `watch_job`."""
     params = Params(rank=rank, world_size=world_size, at=at, step_ms=step_ms, extra=extra)
     scenario = SCENARIOS[name]
     require(scenario)
@@ -102,15 +103,21 @@ def run_scenario(
         until=until,
         timeout_s=timeout_s,
         incidents=scenario.incidents,
-        launch_options=launch_options,
-        keep=keep,
-        on_start=on_start,
-        cause=cause,
-        let_end_s=let_end_s,
+        **how,
     )
 
 
-def run_job(
+def run_job(job: list[str], params: Params, **how: Any) -> Result:
+    """Run any command line in the same way; what did not come, or was left behind, is raised."""
+    result = watch_job(job, params, **how)
+    if result.problem:
+        raise ScenarioFailed(result.problem, result.incidents)
+    if result.left:
+        raise ScenarioFailed(f"left behind: {list(result.left)}\n{result.stderr[-_TAIL:]}", result.incidents)
+    return result
+
+
+def watch_job(
     job: list[str],
     params: Params,
     *,
@@ -118,58 +125,87 @@ def run_job(
     until: Until,
     timeout_s: float,
     incidents: int = 1,
-    launch_options: tuple[str, ...] = (),
-    keep: Path | None = None,
-    on_start: Callable[[int], object] = lambda pid: None,
     cause: str | None = None,
-    let_end_s: float = 0.0,
+    end: End = SIGTERM,
+    end_after_s: float = 0.0,
+    launch_options: tuple[str, ...] = (),
+    env: Mapping[str, str] | None = None,
+    stdout: IO[bytes] | None = None,
+    keep: Path | None = None,
+    keep_after: Path | None = None,
+    on_start: Callable[[int], object] = lambda pid: None,
+    on_look: Callable[[Path], object] = lambda out: None,
 ) -> Result:
-    """Run any command line under `ddetect launch` in the same way.
+    """Run any command line under `ddetect launch`; nothing is raised about what it left.
 
-    `keep`: where the wanted incident's folder is copied, as it is when it comes. `on_start` hears the launcher's pid.
-    `let_end_s`: how long the job may take to end by itself (`--on-hang stop`) before it is ended.
+    With a `cause` only a verdict that names it is waited for: on a busy machine a slow step may be suspected first.
+    `end`: how the job is ended once the wanted verdict has come, so long after it. `stdout`: where the launcher writes,
+    instead of a file. `keep`: where the wanted incident's folder is copied, as it is when it comes; `keep_after`: where
+    all of them are, when all is over. `on_start` hears the launcher's pid, `on_look` where incidents are written.
     """
-    with adopted_orphans(), short_folder() as folder:
+    with (
+        adopted_orphans(),
+        short_folder() as folder,
+        controlling_terminal(end.on_terminal) as (terminal, take_terminal),
+    ):
         run_base, out = folder / "run", folder / "out"
         spared = descendants()
         run_base.mkdir()
-        options = ["--out", str(out), "--patience", str(patience), *launch_options]
-        with open(folder / "stdout", "wb") as stdout, open(folder / "stderr", "wb") as stderr:
+        options = ["--out", str(out), "--patience", str(patience), *end.launch_options, *launch_options]
+        with open(folder / "stdout", "wb") as own_stdout, open(folder / "stderr", "wb") as stderr:
             launcher = subprocess.Popen(
                 [sys.executable, "-m", "ddetect", "launch", *options, *job],
                 stdin=subprocess.PIPE,  # never written to and never closed: a debugger prompt waits for it
-                stdout=stdout,
+                stdout=stdout or own_stdout,
                 stderr=stderr,
-                env=_environment(run_base),
+                env={**_environment(run_base), **(env or {})},
                 start_new_session=True,
+                preexec_fn=take_terminal,
             )
+        ended = Ended("")
         try:
             on_start(launcher.pid)
-            want = _Want(until, incidents, cause)
-            problem = _wait(launcher, out, want, timeout_s)
-            seen = f"{problem}\n{_describe(folder)}" if problem else ""
+            want = _Want(until, incidents, cause, end.by_itself)
+            problem = _wait(launcher, out, want, timeout_s, on_look)
             wanted = _wanted(out, want)  # read now: ending the job may add to what is said
             report = _text(wanted[0].with_name("report.txt")) if wanted else ""
             if keep and wanted:
                 shutil.copytree(wanted[0].parent, keep, dirs_exist_ok=True)
-            _let_end(launcher, let_end_s)
+            if until != "end" and not problem:
+                time.sleep(end_after_s)
+                ended = end.do(Running(launcher, terminal))
         finally:
             # A launcher that had to be killed could not tidy up: that is one finding, not two.
-            leftovers = end_all(launcher, spared) or [str(path) for path in run_base.glob("*/*")]
-        told = tuple(verdict for _, verdict in read_incidents(out))
-        if seen:
-            raise ScenarioFailed(seen, told)
-        if leftovers:
-            raise ScenarioFailed(f"left behind: {leftovers}\n{_describe(folder)}", told)
-        return Result(
+            left = end_all(launcher, spared) or [str(path) for path in run_base.glob("*/*")]
+        problem = problem or ended.problem
+        if end.by_itself and wanted is None:  # it ended first: whatever it left is what was said
+            wanted = _wanted(out, replace(want, until="suspected"))
+        if keep_after and out.exists():
+            shutil.copytree(out, keep_after, dirs_exist_ok=True)
+        result = Result(
             params=params,
             verdict=wanted[1] if wanted else {},
             report=report,
-            incidents=told,
+            incidents=tuple(verdict for _, verdict in read_incidents(out)),
+            folders=tuple(sorted(path.name for path in out.glob("incident-*"))),
             stdout=_text(folder / "stdout"),
             stderr=_text(folder / "stderr"),
             exit_code=launcher.returncode,
+            ended_by=ended.by,
+            problem=f"{problem}\n{_describe(folder)}" if problem else "",
+            left=tuple(left),
+            outlived=ended.outlived,
+            out=out,
         )
+        assert_replays(result)
+        return result
+
+
+def assert_replays(result: Result) -> None:
+    """Where an incident has its event log: replayed in a fresh process it gives the same incidents.
+
+    The coordinator does not save its events yet: there is nothing to replay. It is called while `result.out` is there.
+    """
 
 
 def read_incidents(out: Path) -> list[tuple[Path, dict[str, Any]]]:
@@ -184,6 +220,7 @@ class _Want:
     until: Until
     count: int
     cause: str | None
+    by_itself: bool = False  # the job may end before; then what it left is what was wanted
 
 
 def _wanted(out: Path, want: _Want) -> tuple[Path, dict[str, Any]] | None:
@@ -194,28 +231,27 @@ def _wanted(out: Path, want: _Want) -> tuple[Path, dict[str, Any]] | None:
     return incidents[-1] if len(incidents) >= want.count else None
 
 
-def _wait(launcher: subprocess.Popen[bytes], out: Path, want: _Want, timeout_s: float) -> str:
+def _wait(
+    launcher: subprocess.Popen[bytes],
+    out: Path,
+    want: _Want,
+    timeout_s: float,
+    on_look: Callable[[Path], object],
+) -> str:
     """Wait for what is wanted; the reason in words when it does not come."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         ended = launcher.poll() is not None  # asked first: its last verdict is on disk before it ends
+        on_look(out)
         if want.until == "end":
             if ended:
                 return ""
-        elif _wanted(out, want) is not None:
+        elif _wanted(out, want) is not None or (ended and want.by_itself):
             return ""
         elif ended:
             return f"the job ended (exit code {launcher.returncode}) and no verdict was {want.until}"
         time.sleep(LOOK_EVERY_S)
     return f"nothing after {timeout_s:.0f} s: wanted {want}"
-
-
-def _let_end(launcher: subprocess.Popen[bytes], seconds: float) -> None:
-    """Wait for a job that somebody else is about to end."""
-    try:
-        launcher.wait(seconds)
-    except subprocess.TimeoutExpired:
-        pass  # it is ended as any other
 
 
 def _environment(run_base: Path) -> dict[str, str]:
@@ -252,14 +288,18 @@ def short_folder() -> Iterator[Path]:
 
 
 def end_all(launcher: subprocess.Popen[bytes], spared: frozenset[int]) -> list[str]:
-    """End the job as a user would, then by force; what had to be forced is returned."""
+    """End what has not ended as a user would, then by force; what had to be forced is returned."""
     if launcher.poll() is None:
         launcher.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
-    while (launcher.poll() is None or _alive(spared)) and time.monotonic() < deadline:
+    while launcher.poll() is None and time.monotonic() < deadline:
         _reap_adopted(launcher.pid, spared)
         time.sleep(LOOK_EVERY_S)
-    leftovers = [f"{process.pid} {_words(process)}" for process in _alive(spared)]
+    deadline = time.monotonic() + SETTLE_S
+    while (alive := _alive(spared)) and time.monotonic() < deadline:
+        _reap_adopted(launcher.pid, spared)
+        time.sleep(LOOK_EVERY_S)
+    leftovers = [f"{process.pid} {_words(process)}" for process in alive]
     kill_all(spared, launcher.pid)
     launcher.wait()
     _reap_adopted(launcher.pid, spared)

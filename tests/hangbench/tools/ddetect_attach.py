@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,13 @@ from tests.hangbench.incidents import (
 )
 from tests.hangbench.job import Job, running
 from tests.hangbench.outcome import Outcome
+from tests.hangbench.sightings import Sightings
 from tests.hangbench.tools.asking import STILL_S, ask_when_still, healthy_end
 from tests.hangbench.tools.tool import HEALTHY_CAP_S, KEPT, PATIENCE_S, Tool
 
 START_S = 60.0  # for all ranks to be there, before a watcher comes
 ANSWER_S = 90.0
+LOOK_EVERY_S = 0.1
 NO_ALARM = (Status.HEALTHY.value, Status.UNDECIDED.value)
 
 
@@ -70,26 +73,47 @@ def answer(verdict: dict[str, Any], asked_at: float, now: float) -> Outcome:
 
 def _watch(job: Job, scenario: Scenario, params: Params, kept: Path) -> Outcome:
     job.wait(lambda: job.clock.ranks_seen >= scenario.ranks(params), START_S)
-    problem, words = "", ""
+    problem, words, seen = "", "", Sightings()
     try:
-        done = _attach(job, kept, ["--patience", str(PATIENCE_S)], HEALTHY_CAP_S)
+        done = _attach(job, kept, ["--patience", str(PATIENCE_S)], HEALTHY_CAP_S, seen.look)
         problem, words = f"exit code {done.returncode}" if done.returncode else "", done.stderr
     except subprocess.TimeoutExpired:
         problem = f"it watched for {HEALTHY_CAP_S:.0f} s and did not end"
     told = [json.loads(path.read_text()) for path in sorted(kept.glob("incident-*/verdict.json"))]
     alarms = [one for one in told if is_alarm(one)]
-    suspicions = len(told) - len(alarms)
+    suspicions = len(list(kept.glob("incident-*"))) - len(alarms)
     if alarms:
-        return outcome_of(alarms[0], job.clock.last_before(alarm_at(alarms[0])), suspicions)
+        moved = job.clock.last_before(alarm_at(alarms[0]))
+        return outcome_of(alarms[0], moved, named_at=seen.since(alarms[0]), suspicions=suspicions)
     failed = healthy_end(job) if scenario.status is Status.HEALTHY else ""
     if problem:
         failed = failed or f"{problem}: {words[-500:]}"
     return Outcome(suspicions=suspicions, says=words[-300:], failed=failed)
 
 
-def _attach(job: Job, kept: Path, options: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+def _attach(
+    job: Job,
+    kept: Path,
+    options: list[str],
+    timeout_s: float,
+    on_look: Callable[[Path], None] = lambda _: None,
+) -> subprocess.CompletedProcess[str]:
     attach = [sys.executable, "-m", "ddetect", "attach", "--pid", str(job.process.pid), "--out", str(kept)]
-    return subprocess.run([*attach, *options], capture_output=True, text=True, timeout=timeout_s, check=False)
+    command, deadline = [*attach, *options], time.monotonic() + timeout_s
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asked:
+        try:
+            while True:
+                try:
+                    told, words = asked.communicate(timeout=LOOK_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    on_look(kept)
+                    if time.monotonic() > deadline:
+                        raise
+        finally:
+            asked.kill()  # nothing, if it has ended
+    on_look(kept)
+    return subprocess.CompletedProcess(command, asked.returncode, told, words)
 
 
 TOOL = Tool(

@@ -1,89 +1,98 @@
 """ddetect as users are told to start it: `ddetect launch torchrun ...`.
 
-How a stuck job of TensorFlow's is ended alternates from seed to seed, by SIGTERM to the launcher and by ddetect itself
-(`--on-hang stop`): what is on disk afterwards counts too, beside the answer."""
+What counts is on disk after the job was ended, by an end that somebody else chose; what was said while it hung is kept
+beside it. A healthy job ends by itself.
+"""
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from ddetect.model import Status
-from ddetect.scenarios.catalogue import Params, Scenario
+from ddetect.scenarios.catalogue import Params, Scenario, command
+from ddetect.scenarios.starting import require
 from tests.hangbench.clock import ProgressClock
-from tests.hangbench.incidents import alarm_at, at_end, is_alarm, other_attempts, outcome_of
+from tests.hangbench.incidents import alarm_at, beside, is_alarm, last_of, other_attempts, outcome_of
 from tests.hangbench.outcome import Outcome
-from tests.hangbench.tools.tool import HEALTHY_CAP_S, KEPT, PATIENCE_S, WATCH_S, Tool
-from tests.live.harness import ScenarioFailed, run_scenario
+from tests.hangbench.sightings import Sightings, answer_of
+from tests.hangbench.tools.through import through
+from tests.hangbench.tools.tool import AFTER, HEALTHY_CAP_S, KEPT, PATIENCE_S, WATCH_S, Tool
+from tests.live.ends import TIMEOUT, TORCH_TIMEOUT_S, End
+from tests.live.harness import Result, watch_job
 
-SIGTERM, STOP = "SIGTERM", "--on-hang stop"
-STOPPED_WITHIN_S = 40.0  # for ddetect to end a job of which it has told
-
-
-def ending(scenario: Scenario, seed: int) -> str:
-    """By whom a stuck job is ended, in turn from seed to seed; torch's always as its users do it today."""
-    if scenario.framework != "tensorflow" or scenario.status is Status.HEALTHY:
-        return SIGTERM
-    return (SIGTERM, STOP)[(zlib.crc32(scenario.name.encode()) + seed) % 2]
+SAID = 2000  # characters about a run that failed
 
 
-def _seed(folder: Path) -> int:
-    """Runs lie in a folder of their seed: "seed-3"."""
-    digits = folder.parent.name.rpartition("-")[2]
-    return int(digits) if digits.isdecimal() else 0
-
-
-def run(scenario: Scenario, params: Params, folder: Path) -> Outcome:
-    """Under the launcher until the alarm; a healthy job until its end."""
-    healthy = scenario.status is Status.HEALTHY
+def run(scenario: Scenario, params: Params, folder: Path, end: End | None) -> Outcome:
+    """Under the launcher until the alarm, and then until the end is over; a healthy job until its own."""
+    require(scenario)
     clocks: list[ProgressClock] = []
-    by = ending(scenario, _seed(folder))
+    seen = Sightings()
+    how: dict[str, Any] = {"until": "end", "timeout_s": HEALTHY_CAP_S}
+    if end is not None:
+        how = {"until": "confirmed", "timeout_s": WATCH_S, "end": end}
+    if end is TIMEOUT:
+        how["env"] = {"HANGBENCH_TIMEOUT_S": str(TORCH_TIMEOUT_S)}
     try:
-        seen = run_scenario(
-            scenario.name,
-            rank=params.rank,
-            world_size=params.world_size,
-            at=params.at,
-            step_ms=params.step_ms,
+        result = watch_job(
+            through("timeout", scenario, params) if end is TIMEOUT else command(scenario, params),
+            params,
             patience=PATIENCE_S,
-            until="end" if healthy else "confirmed",
-            timeout_s=HEALTHY_CAP_S if healthy else WATCH_S,
-            extra=params.extra,
-            launch_options=("--on-hang", "stop") if by == STOP else (),
-            let_end_s=STOPPED_WITHIN_S if by == STOP else 0.0,
+            incidents=scenario.incidents,
             keep=folder / KEPT,
+            keep_after=folder / AFTER,
             on_start=lambda pid: clocks.append(ProgressClock(pid)),
+            on_look=seen.look,
+            **how,
         )
-    except ScenarioFailed as failure:
-        told = [one for one in failure.incidents if is_alarm(one)]
-        outcome = outcome_of(told[0], None, 0) if told else Outcome()
-        return replace(outcome, failed=str(failure)[:2000])
     finally:
         for clock in clocks:
             clock.stop()
-    alarms = [one for one in seen.incidents if is_alarm(one)]
-    suspicions = len(seen.incidents) - len(alarms)
-    if not healthy:
-        outcome = outcome_of(seen.verdict, clocks[0].last_before(alarm_at(seen.verdict)), suspicions)
-        # What comes after it comes because the bench ends the job.
-        until = [one for one in alarms if alarm_at(one) <= alarm_at(seen.verdict)]
-        return replace(
-            outcome,
-            failed=other_attempts(scenario, params, until),
-            at_end=at_end(seen.verdict, seen.incidents),
-            ended_by=by,
-        )
-    outcome = outcome_of(alarms[0], None, suspicions) if alarms else Outcome(suspicions=suspicions)
-    return replace(outcome, failed=f"exit code {seen.exit_code}" if seen.exit_code else "")
+    healthy = scenario.status is Status.HEALTHY
+    return about_healthy(result) if healthy else about_hang(scenario, result, clocks[0], seen)
+
+
+def about_healthy(result: Result) -> Outcome:
+    """Silence is right, and so is that no folder is left."""
+    alarms = [one for one in result.incidents if is_alarm(one)]
+    told = {"suspicions": len(result.folders) - len(alarms), "left": "; ".join(result.left)}
+    failed = result.problem[:SAID] or (f"exit code {result.exit_code}" if result.exit_code else "")
+    return outcome_of(alarms[0], None, **told, failed=failed) if alarms else Outcome(**told, failed=failed)
+
+
+def about_hang(scenario: Scenario, result: Result, clock: ProgressClock, seen: Sightings) -> Outcome:
+    """What is on disk when all is over, of the incident that was waited for."""
+    ended = {"ended_by": result.ended_by, "left": "; ".join(result.left)}
+    if not result.verdict:
+        told = [one for one in result.incidents if is_alarm(one)]
+        failed = result.problem[:SAID] or "it said nothing before the job ended"
+        return outcome_of(told[0], None, **ended, failed=failed) if told else Outcome(**ended, failed=failed)
+    came, params = result.verdict, result.params
+    final = last_of(came, result.incidents)
+    alarms = [one for one in result.incidents if is_alarm(one)]
+    # Alarms up to the one that was waited for: one for each attempt; what came later is judged by `beside`.
+    until = [one for one in alarms if not is_alarm(came) or alarm_at(one) <= alarm_at(came)]
+    failed = result.problem[:SAID] or (other_attempts(scenario, params, until) if is_alarm(came) else "")
+    return outcome_of(
+        final,
+        clock.last_before(alarm_at(final)) if is_alarm(final) else None,
+        named_at=seen.since(came),
+        suspicions=len(result.folders) - len(alarms),
+        alive=answer_of(came) if is_alarm(came) else None,
+        beside=beside(scenario, params, final, result.incidents),
+        failed=failed,
+        **ended,
+    )
 
 
 TOOL = Tool(
     name="ddetect launch",
     version=lambda: version("ddetect"),
-    settings=f"--patience {PATIENCE_S:.0f} (default 60); program unchanged",
-    run=run,
+    settings=f"--patience {PATIENCE_S:.0f} (default 60); program unchanged, but for a timeout of "
+    f"{TORCH_TIMEOUT_S:.0f} s (default 1800) where that is its end; right is what is on disk after the end",
+    run_to_end=run,
     suspects=True,
     frameworks=("torch", "tensorflow"),
     hears_pause=True,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ddetect.scenarios.catalogue import Params, Scenario
 from tests.hangbench.outcome import Outcome
+from tests.live.ends import End
 
 PATIENCE_S = 15.0  # of ddetect, for hanging and healthy jobs alike; a quarter of the default
 PEER_LIMIT_S = 35  # of tools with a fixed limit; a healthy job stands still for 28 s at most
@@ -16,16 +17,21 @@ STAND_STILL_S = 150.0  # until a job stands still, and a tool is asked; with a r
 HEALTHY_CAP_S = 180.0  # for a healthy job to end
 
 KEPT = "kept"  # the folder in a run's folder where a tool, or the person who uses it, puts what it saw
+AFTER = "after"  # and where it lies as it was when all was over
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`run` does one scenario and cleans up; `folder` is empty, and what is left in it may be kept."""
+    """`run` does one scenario and cleans up; `folder` is empty, and what is left in it may be kept.
+
+    A tool that is scored by what it leaves behind after the job's end has `run_to_end` instead, and is told the end.
+    """
 
     name: str
     version: Callable[[], str]
     settings: str  # what was set and what had to be changed in the user's program, in one sentence
-    run: Callable[[Scenario, Params, Path], Outcome]
+    run: Callable[[Scenario, Params, Path], Outcome] | None = None
+    run_to_end: Callable[[Scenario, Params, Path, End | None], Outcome] | None = None
     attaches: bool = False  # it comes when the job runs already: what ends by itself must be struck late
     tells_cause: bool = True  # False: it has no words for causes
     suspects: bool = False  # it writes down what it may take back later

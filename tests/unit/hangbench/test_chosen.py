@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ddetect.model import Status
 from ddetect.scenarios.catalogue import TENSORFLOW, TORCH, Params
-from tests.hangbench.__main__ import chosen
+from tests.hangbench.__main__ import chosen, planned
 from tests.hangbench.one import outcome_of
-from tests.hangbench.tools import ddetect_launch
 from tests.hangbench.tools.all import TOOLS
 
 
@@ -36,12 +36,15 @@ def test_tools_of_torch_cannot_run_a_job_of_tensorflow(tmp_path):
     assert all("does not know tensorflow" in words for words in told.values())
 
 
-def test_a_stuck_job_is_ended_in_both_ways_over_a_few_seeds():
-    """Torch's, and healthy ones, as ever."""
-    seeds = range(1, 4)
-    ends = [ddetect_launch.ending(TENSORFLOW["tf_user_sleep"], seed) for seed in seeds]
+def test_ends_alone_is_one_hang_per_cause_under_every_end():
+    """Each cause of which there is a hang, each end once, and only under `launch`, which is there to the end."""
+    runs = planned(["ends"], ["launch", "attach"], ["1"])
+    hangs = {run.scenario for run in runs}
+    causes = {one.cause for one in TORCH.values() if one.status is Status.HANG}
 
-    assert ends[0] == ends[2] != ends[1]
-    assert set(ends) == {ddetect_launch.SIGTERM, ddetect_launch.STOP}
-    assert {ddetect_launch.ending(TORCH["user_sleep"], seed) for seed in seeds} == {ddetect_launch.SIGTERM}
-    assert {ddetect_launch.ending(TENSORFLOW["tf_healthy_workers"], seed) for seed in seeds} == {"SIGTERM"}
+    assert {TORCH[name].cause for name in hangs} == causes
+    assert len(hangs) == len(causes)
+    assert len(runs) == len(set(runs)) == len({run.folder for run in runs}) == 5 * len(hangs)
+    assert {run.tool for run in runs} == {"launch"}
+    with pytest.raises(SystemExit, match="stands alone"):
+        planned(["ends", "healthy"], ["launch"], ["1"])

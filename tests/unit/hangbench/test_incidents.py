@@ -1,4 +1,4 @@
-"""What the bench takes from verdict.json: when the last answer came, not the first; `undecided` for what it is."""
+"""What the bench takes from verdict.json, of the incident and of those beside it; `undecided` for what it is."""
 
 from __future__ import annotations
 
@@ -8,52 +8,29 @@ import pytest
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params
 from tests.hangbench.incidents import (
-    at_end,
+    beside,
     clock_doubt,
     lanes_of,
+    last_of,
     left_open_by,
     lines_of,
-    named_at,
     other_attempts,
     outcome_of,
 )
 from tests.hangbench.tools.ddetect_attach import answer
 
 
-def said(cause: str | None, ranks: str, at_s: float, status: str = "hang") -> dict[str, Any]:
-    return {"status": status, "cause": cause, "culprits": ranks, "at_unix_ns": int(at_s * 1e9)}
-
-
-def verdict(*history: dict[str, Any], **changed: Any) -> dict[str, Any]:
+def verdict(**changed: Any) -> dict[str, Any]:
     return {
-        "status": "hang", "cause": "user_code", "culprits": [{"rank": 1}, {"rank": 2}], "history": list(history),
+        "status": "hang", "cause": "user_code", "culprits": [{"rank": 1}, {"rank": 2}], "incident": 1,
         "judged_at_unix_ns": 10 * 10**9, "confirmed_at_unix_ns": 20 * 10**9, "last_progress_unix_ns": 8 * 10**9,
         "confidence": 0.9, "summary": "words", **changed,
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("history", "at"),
-    [
-        ([], 10.0),
-        ([said(None, "", 12, "undecided")], 12.0),
-        ([said("user_code", "1", 13)], 13.0),
-        ([said("file_io", "1-2", 14)], 14.0),
-        ([said("user_code", "1-2", 11), said("file_io", "1-2", 15)], 15.0),
-        (
-            [said("file_io", "1-2", 14), said("user_code", "1-2", 30)],
-            14.0,
-        ),  # the last is written when it closes
-    ],
-)
-def test_a_culprit_is_named_when_the_last_other_answer_was_replaced(history, at):
-    """judged_at is of the first judgement, which may have been another."""
-    assert named_at(verdict(*history)) == at
-
-
 def test_an_alarm_is_counted_as_it_stands_on_disk():
     """Ranks, cause and both times."""
-    outcome = outcome_of(verdict(), 8.5, suspicions=1)
+    outcome = outcome_of(verdict(), 8.5, suspicions=1, named_at=10.0)
 
     assert (outcome.culprits, outcome.cause, outcome.alarm_at) == ((1, 2), "user_code", 20.0)
     assert (outcome.named_at, outcome.last_progress, outcome.suspicions, outcome.doubt) == (10.0, 8.5, 1, "")
@@ -112,12 +89,34 @@ def test_replica_line_and_what_is_left_open_are_read_from_the_verdict():
     assert (left_open_by(unsure), left_open_by(named)) == ((0, 2), ())
 
 
-def test_answer_after_the_end_is_that_of_the_same_incident():
-    """Another incident that came with the end is not it."""
-    came = verdict(incident=1)
-    over = [
-        verdict(incident=0, cause="file_io"),
-        verdict(incident=1, status="stopped", cause="killed_by_signal"),
-    ]
+OVER = [
+    verdict(incident=0, cause="file_io", culprits=[{"rank": 0}]),
+    verdict(incident=1, status="stopped", cause="killed_by_signal"),
+]
 
-    assert at_end(came, over) == ("stopped", "killed_by_signal", (1, 2))
+
+def test_answer_after_the_end_is_that_of_the_same_incident():
+    """Another incident that came with the end is not it; one that was taken back is nothing."""
+    assert last_of(verdict(), OVER) == OVER[1]
+    assert last_of(verdict(incident=3), OVER) == {}
+    assert outcome_of({}, None, ended_by="SIGTERM").status is None
+
+
+def test_a_suspicion_that_was_never_confirmed_is_no_alarm():
+    """torch's timeout may come first; what it says counts all the same."""
+    outcome = outcome_of(verdict(confirmed_at_unix_ns=None), None)
+
+    assert (outcome.alarm_at, outcome.cause) == (None, "user_code")
+
+
+def test_what_other_folders_say_falsely_is_told():
+    """The incident itself is not beside itself; the truth may be told twice, and an earlier attempt has its own."""
+    params = Params(rank=2, world_size=3)
+    scenario = SCENARIOS["elastic_restart"]
+    earlier = verdict(incident=0, status="stopped", cause="python_exception", culprits=[{"rank": 0}])
+    final, again = (verdict(incident=i, culprits=[{"rank": 2}]) for i in (1, 2))
+    killed = verdict(incident=3, status="stopped", cause="killed_by_signal")
+
+    assert beside(scenario, params, final, [earlier, final, again]) == ""
+    assert beside(scenario, params, final, [earlier, final, killed]) == "stopped/killed_by_signal [1, 2]"
+    assert beside(scenario, params, killed, [earlier, final, killed]) == ""

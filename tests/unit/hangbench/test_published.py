@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.hangbench import publish
-from tests.hangbench.promises import broken, broken_of_tensorflow
+from tests.hangbench.promises import broken, broken_of_ends, broken_of_tensorflow, broken_when_busy
 from tests.hangbench.publish import README, TABLES, between, published
 
 
@@ -22,6 +22,8 @@ def test_readme_shows_the_published_run(name):
 def test_published_suite_keeps_every_promise():
     """Over the scenarios of its day: one that is written later waits for the next run."""
     run = published("suite")
+    if "busy" not in run:
+        pytest.skip("the suite was published before the ends of jobs were scored: run it anew and publish it")
     healthy = {one["scenario"]: one["healthy"] for one in run["runs"]}
 
     assert broken(run, healthy) == []
@@ -34,7 +36,9 @@ def test_suite_that_breaks_a_promise_is_not_published(tmp_path: Path, monkeypatc
     monkeypatch.setattr(publish, "PUBLISHED", tmp_path / "published")
     monkeypatch.setattr(publish, "README", tmp_path / "README.md")
     runs = suite()["runs"]  # not one of the real scenarios
-    (tmp_path / "results.json").write_text(json.dumps({"commit": "abc", "planned": len(runs), "runs": runs}))
+    (tmp_path / "results.json").write_text(
+        json.dumps({"commit": "abc", "lanes": 2, "planned": len(runs), "runs": runs})
+    )
 
     with pytest.raises(SystemExit, match="seed 1 is not the whole suite"):
         publish.publish("suite", tmp_path)
@@ -63,18 +67,27 @@ def suite(**changed: Any) -> dict[str, Any]:
         for tool in ("launch", "attach"):
             runs += [told(tool, seed, name, healthy=name.startswith("healthy")) for name in NAMES]
             runs[-len(NAMES)]["learned"] = False
-    return {"commit": "abc", "runs": [*runs, {**told("launch", "2", "one more"), **changed}]}
+    return {
+        "commit": "abc",
+        "lanes": 2,
+        "busy": False,
+        "runs": [*runs, {**told("launch", "2", "one more"), **changed}],
+    }
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
         ({}, ""),
-        ({"seconds_to_name": 10.4}, "named_s worst"),
+        ({"seconds_to_name": 7.4}, "named_s worst"),
         ({"seconds_to_alarm": 10.4}, "structural_alarm_s worst"),
         ({"seconds_to_name": 60.4, "learned": False}, "starting_named_s worst"),
         (
             {"healthy": True, "right": False, "scenario": "healthy_x"},
+            "healthy_x was not left in peace (it left a folder, or more)",
+        ),
+        (
+            {"healthy": True, "right": False, "false_alarm": True, "scenario": "healthy_x"},
             "healthy_x was not left in peace (alarm)",
         ),
         ({"seconds_to_name": None}, "no time"),
@@ -90,7 +103,7 @@ def test_a_promise_that_is_broken_once_is_named(changed, words):
 
 
 def test_less_than_the_promised_share_is_named():
-    """One wrong answer of 46 is too much already for 98 %, and not for 85 %."""
+    """One wrong answer of 46 is too much already for 98 %, and not for 91 %."""
     run = suite(right=False)
 
     assert [problem.split(":")[0] for problem in broken(run, dict.fromkeys(NAMES))] == ["launch"]
@@ -111,11 +124,61 @@ def test_promises_about_tensorflow_are_made_for_all_seeds_together():
 
 
 def test_slow_or_missing_runs_of_tensorflow_are_named():
-    """The median of all seeds, and every scenario in each of three seeds."""
+    """The median of all seeds, and every scenario in each."""
     run = suite()
     slow = {**run, "runs": [{**one, "seconds_to_name": 7.0} for one in run["runs"]]}
     fewer = {**run, "runs": [one for one in run["runs"] if one["seed"] != "3"]}
 
-    assert "named_s median is 7.0 s, promised 6.0" in broken_of_tensorflow(slow, NAMES)
-    assert "2 seeds, promised 3" in broken_of_tensorflow(fewer, NAMES)
+    assert "named_s median is 7.0 s, promised 4.0" in broken_of_tensorflow(slow, NAMES)
+    assert "2 seeds, promised 3" in " ".join(broken(fewer, NAMES))
+    assert "0 seeds, promised 1" in broken_of_tensorflow({**run, "runs": []}, NAMES)
+    assert broken_of_tensorflow(fewer, NAMES) == []
     assert "seed 1 is not the whole suite: other" in broken_of_tensorflow(run, [*NAMES, "other"])
+
+
+def test_answers_of_attach_are_no_worse_than_before_over_all_seeds():
+    """Four wrong ones of 46 in each seed are allowed in one seed, and not in all of them."""
+    run = suite()
+    wrong = [one for one in run["runs"] if one["tool"] == "attach" and one["scenario"] in NAMES[1:5]]
+
+    one_seed = {
+        **run,
+        "runs": [{**one, "right": one not in wrong or one["seed"] != "1"} for one in run["runs"]],
+    }
+    every = {**run, "runs": [{**one, "right": one not in wrong} for one in run["runs"]]}
+
+    assert broken(one_seed, NAMES) == []
+    assert broken(every, NAMES) == ["attach: right in 126 of 138, promised 93%"]
+
+
+def test_seconds_are_promised_for_two_jobs_at_a_time():
+    """More of them take longer, fewer are easier."""
+    assert broken({**suite(), "lanes": 4}, NAMES) == ["4 jobs at a time, promised for 2"]
+
+
+def test_a_busy_seed_promises_less_and_says_whether_it_was_busy():
+    """Two wrong ones of 46 are allowed, three are not; no alarm about a healthy job is, as ever."""
+    first = {**suite(), "busy": True, "lanes": 3}
+    first["runs"] = [one for one in first["runs"] if (one["tool"], one["seed"]) == ("launch", "1")]
+
+    def wrong(count: int) -> dict[str, Any]:
+        return {
+            **first,
+            "runs": [{**one, "right": one["scenario"] not in NAMES[:count]} for one in first["runs"]],
+        }
+
+    assert broken_when_busy(wrong(2), NAMES) == []
+    assert broken_when_busy(wrong(3), NAMES) == ["right in 43 of 46, promised 95%"]
+    assert "the cores were not kept busy" in broken_when_busy({**first, "busy": False}, NAMES)
+    loud = {**first, "runs": [{**one, "right": not one["healthy"]} for one in first["runs"]]}
+    assert len(broken_when_busy(loud, NAMES)) == sum(one["healthy"] for one in first["runs"])
+
+
+def test_every_hang_meets_every_end():
+    """One that is missing is named, and so are too many wrong ones."""
+    run = {**suite(), "runs": [told("launch", "1", name) for name in ("a", "a", "b")]}
+
+    assert broken_of_ends(run, {"a": 2, "b": 1}) == []
+    assert broken_of_ends(run, {"a": 2, "b": 2}) == ["b met 1 of 2 ends"]
+    run["runs"][0]["right"] = False
+    assert broken_of_ends(run, {"a": 2, "b": 1}) == ["right in 2 of 3, promised 98%"]

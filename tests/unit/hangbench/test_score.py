@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
 from ddetect.scenarios.catalogue import SCENARIOS, Params
 from tests.hangbench.outcome import Outcome, Score, score
-from tests.hangbench.table import results, table_markdown, tensorflow_markdown
+from tests.hangbench.table import ends_markdown, results, seeds_markdown, table_markdown, tensorflow_markdown
 from tests.hangbench.tools.tool import Tool
 
 PARAMS = Params(rank=1, world_size=3)
@@ -144,34 +145,89 @@ def test_what_a_healthy_job_may_be_told_is_no_false_alarm():
     assert scored("tf_retracing", said((), "building")).false_alarm
 
 
-def test_line_and_the_answer_after_the_end_are_told_beside_the_score():
+def test_line_and_what_was_said_while_it_hung_are_told_beside_the_score():
     """Neither makes an answer right or wrong."""
     scenario = SCENARIOS["tf_user_sleep"]
     (line,) = scenario.lines
     place = ("user_sleep.py", "ask_feature_store", line)
-    good = replace(said((1,)), lines=(place,), at_end=("hang", "user_code", (1,)))
-    bad = replace(
-        good, lines=(("user_sleep.py", "main", line),), at_end=("stopped", "killed_by_signal", (1,))
-    )
+    good = replace(said((1,)), lines=(place,), alive=("hang", "user_code", (1,)))
+    bad = replace(good, lines=(("user_sleep.py", "main", line),), alive=("stopped", "killed_by_signal", (1,)))
 
     told = [scored("tf_user_sleep", outcome) for outcome in (good, bad, said((1,)))]
 
     assert [one.right_line for one in told] == [True, False, False]
-    assert [one.right_at_end for one in told] == [True, False, None]
+    assert [one.right_alive for one in told] == [True, False, None]
     assert [one.right for one in told] == [True, True, True]
 
 
-def test_table_of_tensorflow_shows_who_ended_the_job():
-    """Two ways to end a job, each with its own count."""
+def ended(outcome: Outcome, by: str = "SIGTERM", **changed: Any) -> Outcome:
+    return replace(outcome, ended_by=by, alive=("hang", "user_code", (1,)), **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "at_end"),
+    [
+        ({}, True),
+        ({"status": "stopped", "cause": "killed_by_signal"}, False),
+        ({"beside": "stopped/killed_by_signal [2]"}, False),
+        ({"status": None, "cause": None, "culprits": None, "alarm_at": None}, False),
+        ({"alarm_at": None}, True),  # torch's timeout came before ddetect was sure
+    ],
+)
+def test_what_is_on_disk_after_the_end_counts(changed, at_end):
+    """However right it was before; and what stands in a folder beside it counts as well."""
+    told = scored("user_sleep", ended(said((1,)), **changed))
+
+    assert (told.right, told.right_at_end, told.right_alive) == (at_end, at_end, True)
+
+
+def test_what_is_left_behind_makes_a_run_wrong_and_not_the_answer():
+    """A process or a run directory that outlives the job is a miss of its own."""
+    told = scored("user_sleep", ended(said((1,)), left="17 (sleeping) python -m ddetect agent"))
+
+    assert (told.right, told.right_at_end) == (False, True)
+    assert not scored("healthy", Outcome(left="run/ddetect-0/job")).right
+
+
+def test_a_folder_about_a_healthy_job_makes_it_wrong_though_nobody_was_alarmed():
+    """What is taken back leaves a row among the pauses, and no folder."""
+    told = scored("healthy", Outcome(suspicions=1))
+
+    assert (told.right, told.false_alarm) == (False, False)
+    assert scored("tf_slow_trace", replace(said((), "building"), suspicions=1)).right
+
+
+ENDS = [("SIGTERM", "hang"), ("--on-hang stop", "hang"), ("--on-hang stop", "stopped")]
+MADE = {"command": "x", "commit": "abc", "machine": "m", "lanes": 1}
+
+
+def after_ends() -> dict[str, Any]:
     tool = Tool("ddetect launch", lambda: "1", "usual", run=lambda *_: Outcome())
-    ends = [("SIGTERM", "hang"), ("--on-hang stop", "hang"), ("--on-hang stop", "stopped")]
-    told = [
-        scored("tf_user_sleep", replace(said((1,)), ended_by=by, at_end=(status, "user_code", (1,))))
-        for by, status in ends
-    ]
-    made = {"command": "x", "commit": "abc", "machine": "m", "lanes": 1}
+    told = [scored("tf_user_sleep", ended(said((1,)), by, status=status)) for by, status in ENDS]
+    told[0] = scored("tf_user_sleep", ended(said((1,)), left="17 tail"))
+    return results(MADE, {"tool": tool}, [asdict(one) for one in told])
 
-    table = tensorflow_markdown(results(made, {"tool": tool}, [asdict(one) for one in told]))
 
-    assert "--on-hang stop: 1/2; SIGTERM: 1/1" in table
-    assert "| all | 100% (3/3) | 0/3 |" in table
+@pytest.mark.parametrize("table", [tensorflow_markdown, seeds_markdown, ends_markdown])
+def test_tables_show_each_end_with_its_own_count(table):
+    """Runs, right while it hung, right after the end, left behind."""
+    text = table(after_ends())
+
+    assert "| --on-hang stop | 2 | 2/2 | 1/2 | 0 |" in text
+    assert "| SIGTERM | 1 | 1/1 | 1/1 | 1 |" in text
+
+
+def test_table_of_ends_says_what_became_of_each_hang():
+    """One cell per hang and end."""
+    text = ends_markdown(after_ends())
+
+    assert "| tf_user_sleep: hang/user_code [1] | left something behind | stopped/user_code [1] |" in text
+
+
+def test_table_of_a_run_that_did_not_count_ends_has_none():
+    """As the suite was published before."""
+    run = after_ends()
+    for one in run["runs"]:
+        del one["right_alive"]
+
+    assert "ended by" not in seeds_markdown(run)
