@@ -24,7 +24,7 @@ from ddetect.agent.beat import BeatMaker, Recorder
 from ddetect.agent.census import Census, Departed
 from ddetect.agent.deaths import Death
 from ddetect.agent.discover import Scan
-from ddetect.agent.end import RAISES_WITHIN_S, ask_to_raise, end_ranks
+from ddetect.agent.end import RAISES_WITHIN_S, ask_to_raise, end_noted, note
 from ddetect.agent.flight import FlightReader
 from ddetect.agent.last_words import LastWords
 from ddetect.agent.members import JobProcess
@@ -42,6 +42,7 @@ from ddetect.messages import (
     NodeBeat,
     NodeGone,
     NodeRoster,
+    RanksEnded,
     TakeEvidence,
     ToAgent,
 )
@@ -91,6 +92,7 @@ class Node:
         self._last_words = LastWords(run_dir)
         self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
         self._told: tuple[NodeRoster, NodeBeat] | None = None
+        self._hurry = threading.Event()
         self._lock = threading.Lock()  # `answer` reads the census from another thread
 
     def close(self) -> None:
@@ -150,7 +152,7 @@ class Node:
             return departed.member in ranks
         return departed.member.parent in {rank.pid for rank in ranks}
 
-    def answer(self, order: ToAgent) -> Evidence | None:
+    def answer(self, order: ToAgent) -> Evidence | RanksEnded:
         """Do as told. Blocks for as long as that takes."""
         match order:
             case TakeEvidence():
@@ -160,14 +162,25 @@ class Node:
             case EndRanks():
                 with self._lock:
                     ranks = self.census.ranks()
+                    noted = note(ranks, self.census.helpers())
                 hearing = [m for m in ranks if m.rank in order.waiting and self._raises_letters(m)]
                 if order.sentence and hearing:
                     pages = os.path.join(self.census.run_dir, rundir.PAGES)
                     ask_to_raise(hearing, pages, order.sentence, RAISES_WITHIN_S)
-                end_ranks(ranks, order.grace_s)
-                return None
+                try:
+                    return end_noted(noted, order.grace_s, self._helpers, self._hurry.is_set)
+                finally:
+                    noted.close()
             case _:
                 assert_never(order)
+
+    def hurry(self) -> None:
+        """We have to leave: whoever is being ended gets no grace any more."""
+        self._hurry.set()
+
+    def _helpers(self) -> list[JobProcess]:
+        with self._lock:
+            return self.census.helpers()
 
     def _raises_letters(self, member: JobProcess) -> bool:
         return self._frameworks.get(framework_of(member), GENERAL).raises_letters

@@ -12,6 +12,9 @@ import asyncio
 import os
 import signal
 import socket
+import sys
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -21,10 +24,12 @@ from ddetect.agent.deaths import Deaths
 from ddetect.agent.launchers import KnownDeaths, Launchers
 from ddetect.agent.link import Link
 from ddetect.agent.node import Node
-from ddetect.messages import FromAgent, ToAgent
+from ddetect.messages import EndRanks, FromAgent, ToAgent
 
 BEAT_S = 1.0
 LAST_WORDS_S = 0.7
+ENDED_WITHIN_S = 1.2
+ORDERS_WITHIN_S = 1.0
 SETTLE_S = 0.1
 """Between a death and the look that tells it. Ctrl-C reaches launcher and job at once: the launcher's word for it, and
 the wait status of its child, get the time to come first, and a rank's death does not part from those that follow it."""
@@ -43,7 +48,17 @@ class AgentSettings:
 
 def run_agent(settings: AgentSettings) -> int:
     """Run until the job is over or SIGTERM comes."""
-    return asyncio.run(_live(settings))
+    code = asyncio.run(_live(settings))
+    deadline = time.monotonic() + ORDERS_WITHIN_S
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and thread.name.startswith("ddetect-"):
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if (
+                thread.is_alive()
+            ):  # a dumper that takes its time; Python would wait for it, and the job is over
+                sys.stderr.flush()
+                os._exit(code)
+    return code
 
 
 async def _live(settings: AgentSettings) -> int:
@@ -62,7 +77,7 @@ async def _live(settings: AgentSettings) -> int:
         nonlocal settled_at
         if settled_at <= loop.time():
             settled_at = loop.time() + SETTLE_S
-            loop.call_at(settled_at, wake.set)
+        wake.set()
 
     deaths = Deaths(loop.add_reader, loop.remove_reader, look_soon)
     launchers = Launchers(settings.run_dir)
@@ -77,8 +92,14 @@ async def _live(settings: AgentSettings) -> int:
     )
     orders = ThreadPoolExecutor(4, "ddetect-order")
 
+    ending: set[asyncio.Future[FromAgent]] = set()
+
     async def obey(order: ToAgent) -> FromAgent | None:
-        return await loop.run_in_executor(orders, node.answer, order)
+        work: asyncio.Future[FromAgent] = loop.run_in_executor(orders, node.answer, order)
+        if isinstance(order, EndRanks):
+            ending.add(work)
+            work.add_done_callback(ending.discard)
+        return await work
 
     link = Link(
         lambda: settings.coordinator or read_target(settings.run_dir), settings.token, node.retell, obey
@@ -87,8 +108,8 @@ async def _live(settings: AgentSettings) -> int:
     try:
         due = loop.time()
         while not stop.is_set() and not rundir.job_is_over(settings.run_dir):
-            await asyncio.sleep(max(0.0, settled_at - loop.time()))
             wake.clear()
+            await asyncio.sleep(max(0.0, settled_at - loop.time()))
             link.say(node.tick())
             deaths.watch(node.census.watched())
             due = max(due + BEAT_S, loop.time() + BEAT_S / 10)  # after a standstill, go on; do not catch up
@@ -96,6 +117,12 @@ async def _live(settings: AgentSettings) -> int:
                 await asyncio.wait_for(wake.wait(), due - loop.time())
             except asyncio.TimeoutError:
                 pass  # the next beat
+        node.hurry()
+        if (
+            ending
+        ):  # the ranks that we end are gone, and the launcher with them; who worked for them may not be yet
+            await asyncio.wait(ending, timeout=ENDED_WITHIN_S)
+            await asyncio.sleep(0.01)  # the answer goes its way
         link.say(node.tick())  # who died with the job is told before we go
         await link.finish(LAST_WORDS_S)
     finally:

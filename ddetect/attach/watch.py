@@ -87,8 +87,9 @@ class Watched:
         name = self._frameworks.most or Snapshot.framework
         self.still.framework = FRAMEWORKS.get(name, GENERAL)
         evidence = self.node.answer(order)
-        if evidence is not None:
-            self.still.see(evidence.look, time.monotonic())
+        if not isinstance(evidence, Evidence):
+            return None
+        self.still.see(evidence.look, time.monotonic())
         return evidence
 
     def _tell(self, member: JobProcess, now_ns: int) -> Told:

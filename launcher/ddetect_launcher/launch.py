@@ -96,7 +96,6 @@ class _Guard:
         try:
             if self.watch is not None:
                 self.watch.line.passes_on(number)
-                self.watch.write_ending("signal", number)
         except Exception:
             pass  # the job gets its signal all the same
 

@@ -8,7 +8,6 @@ Never here: signals, the job's process.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -26,7 +25,7 @@ from ddetect_launcher.screen import Screen
 from ddetect_launcher.words import Line
 
 LAST_WORDS_S = 3.0  # to flush a last verdict after the job ended
-_AGENT_SHARE_S = 1.5  # of it: the coordinator hears the agent out before it is told to finish
+_AGENT_SHARE_S = 2.0  # of it: the coordinator hears the agent out before it is told to finish
 
 
 class NotWatched(Exception):
@@ -84,10 +83,6 @@ class JobWatch:
         self.line.repeat()
         self._screen.look(self._run.path, now)
 
-    def write_ending(self, key: str, value: int) -> None:
-        """The same in a file, until the coordinator hears it from the agents."""
-        rundir.write_whole(os.path.join(self._run.path, "ending"), json.dumps({key: value}))
-
     def finish(self, exit_code: int | None, hurry: Callable[[], bool]) -> None:
         """After the job: hear the last verdict, end the companions, leave nothing behind."""
         if not self._run.leave():
@@ -96,7 +91,6 @@ class JobWatch:
         try:
             if exit_code is not None:
                 self.line.job_ended(exit_code)
-                self.write_ending("exit", exit_code)
             self.line.close()
             deadline = time.monotonic() + LAST_WORDS_S
             for companion in reversed(self._companions):
