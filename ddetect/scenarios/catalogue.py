@@ -125,7 +125,7 @@ _OFF_MAIN = tuple(
         # All main threads wait for a future: what is to be heard is what one rank's other thread waits for.
         Scenario("async_save_lock", _HANG, Cause.FILE_IO, _TIME, "write_shard"),
         # Here another process of that rank does; what is to be heard is which rank waits for it, and where.
-        Scenario("async_save_hang", _HANG, Cause.USER_CODE, _TIME, "wait_for_save"),
+        Scenario("async_save_hang", _HANG, Cause.PYTHON_LOCK, _TIME, "wait_for_save"),
         *(
             Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody)
             for name in ("healthy_executor", "healthy_joined", "healthy_thread_loop")
@@ -231,10 +231,10 @@ _ALL = (
     *(
         Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody, every_time=name == "healthy")
         for name in (
-            "healthy", "healthy_accumulation", "healthy_async_save", "healthy_compile", "healthy_epochs", "healthy_evaluation",
-            "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder", "healthy_paused",
-            "healthy_plain_loop", "healthy_reexec", "healthy_remote_evaluation", "healthy_resumed", "healthy_slow_data", "healthy_spikes",
-            "healthy_tokenizing",
+            "healthy", "healthy_accumulation", "healthy_async_save", "healthy_compile", "healthy_epochs",
+            "healthy_evaluation", "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder",
+            "healthy_paused", "healthy_plain_loop", "healthy_reexec", "healthy_remote_evaluation", "healthy_resumed",
+            "healthy_slow_data", "healthy_spikes", "healthy_tokenizing",
         )
     ),
     *_OFF_MAIN,

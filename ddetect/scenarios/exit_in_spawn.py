@@ -1,5 +1,6 @@
-"""Ranks started by mp.spawn, of which one leaves with os._exit(3): no exception, no signal, and its parent waits for it at
-once, so that nobody else is left to ask what it exited with.
+"""Ranks started by mp.spawn, of which one leaves with os._exit(3): no exception, and no signal.
+
+Its parent waits for it at once, so that nobody else can ask what it exited with.
 """
 
 import os
