@@ -128,7 +128,7 @@ _OFF_MAIN = tuple(
         # All main threads wait for a future: what is to be heard is what one rank's other thread waits for.
         Scenario("async_save_lock", _HANG, Cause.FILE_IO, _TIME, "write_shard"),
         # Here another process of that rank does; what is to be heard is which rank waits for it, and where.
-        Scenario("async_save_hang", _HANG, Cause.USER_CODE, _TIME, "wait_for_save"),
+        Scenario("async_save_hang", _HANG, Cause.PYTHON_LOCK, _TIME, "wait_for_save"),
         *(
             Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody)
             for name in ("healthy_executor", "healthy_joined", "healthy_thread_loop")

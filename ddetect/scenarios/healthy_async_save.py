@@ -32,6 +32,7 @@ def train_and_save(by: AsyncCheckpointerType, folder: str) -> None:
                 {"model": model.module.state_dict()},
                 checkpoint_id=os.path.join(folder, f"{by.value}-{step}"),
                 async_checkpointer_type=by,
+                process_group=savers,
             )
     saving.result()
 
@@ -39,6 +40,9 @@ def train_and_save(by: AsyncCheckpointerType, folder: str) -> None:
 if __name__ == "__main__":
     args = training.arguments(steps=100)
     dist.init_process_group("gloo")
+    savers = dist.new_group(
+        backend="gloo", group_desc="savers"
+    )  # a thread must not call into the group that trains
     model = DistributedDataParallel(nn.Linear(16, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with tempfile.TemporaryDirectory() as mine:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence, Weight
 from ddetect.correlate.motion import moved
-from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain
+from ddetect.correlate.reasons import MOST_CHILDREN, MOST_EXPLAINED, Reason, explain, sight_lines
 from ddetect.correlate.rules.consequence import waited_in_vain
-from ddetect.correlate.scene import Bools, Scene
+from ddetect.correlate.scene import Bools, Scene, SeenProcess
 from ddetect.correlate.wait import IN_COMMUNICATION
 from ddetect.correlate.waits import Waits
 from ddetect.frameworks.kinds import Kind
-from ddetect.model import UNKNOWN, Cause, Phase, Proof, Status
+from ddetect.model import UNKNOWN, Cause, Phase, Proof, Role, Status
 from ddetect.model.claims import Each
 
 
@@ -39,6 +41,29 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
     return [_finding(scene, cause, named) for cause, named in by_cause.items()]
 
 
+def _without_victims(scene: Scene, named: list[tuple[int, Reason]]) -> list[tuple[int, Reason]]:
+    """Leave out ranks that wait for a child which waits for other children: those of the ranks that are left.
+
+    Processes that write checkpoints meet in a group of their own, which no recorder of a rank tells of.
+    """
+    children = {rank: scene.others_of(rank, Role.CHILD) for rank, _ in named}
+    meets = {
+        rank: any(child.doing.kind in (Kind.COLLECTIVE, Kind.P2P) for child in mine)
+        for rank, mine in children.items()
+    }
+    awaited = [
+        (rank, _with_children(scene, reason, children[rank]))
+        for rank, reason in named
+        if children[rank] and not meets[rank]
+    ]
+    return awaited if awaited and any(meets.values()) else named
+
+
+def _with_children(scene: Scene, reason: Reason, children: list[SeenProcess]) -> Reason:
+    told = tuple(line for child in children[:MOST_CHILDREN] for line in sight_lines(child, scene.names))
+    return replace(reason, evidence=(*reason.evidence, *told))
+
+
 def _is_done(scene: Scene, rank: int) -> bool:
     """It has left its process group and does something else: export, upload, a last evaluation. Nobody waits."""
     in_teardown = scene.rank_process(rank).doing.kind is Kind.TEARDOWN
@@ -56,7 +81,9 @@ def _may_wait(scene: Scene) -> Bools:
     return np.asarray((inside | handle | scene.may_wait_for_device) & ~scene.progress_read)
 
 
-def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Finding:
+def _finding(scene: Scene, cause: Cause, all_named: list[tuple[int, Reason]]) -> Finding:
+    named = _without_victims(scene, all_named)
+    alone = len(named) == len(all_named)
     ranks = [rank for rank, _ in named]
     motion = moved(scene.snapshot, ranks, scene.framework)
     # Everybody ends one day: who leaves while nobody waits for it contradicts nothing; only time tells if it hangs.
@@ -64,7 +91,7 @@ def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]]) -> Fin
     structural = not leaves and all(reason.proof is Proof.STRUCTURAL for _, reason in named)
     factors = [] if all(reason.clear for _, reason in named) else [confidence.WEAK_SIGHTING]
     factors += [confidence.MOVING] if motion and not structural else []
-    factors += [confidence.NOBODY_WAITS] if scene.world > 1 else []
+    factors += [confidence.NOBODY_WAITS] if scene.world > 1 and alone else []
     evidence = [line for _, reason in named[:4] for line in reason.evidence]
     if motion:
         evidence.append(f"something still moves: {motion}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from ddetect_probe.page import PG_NONE, PG_READY, S_PG_STATE
 from ddetect.agent.census import Census
 from ddetect.agent.discover import is_whole_job
 from ddetect.agent.pages import gone_from
-from ddetect.host.proc import read_environ
+from ddetect.host.proc import read_environ, read_stat
 from ddetect.model import UNKNOWN, Departure, Role
 from tests.unit.agent.processes import finish, make_run_dir, now_ns
 from tests.unit.stacks.targets import running, until

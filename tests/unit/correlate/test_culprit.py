@@ -24,6 +24,7 @@ from ddetect.model import (
     Where,
 )
 from tests.unit.correlate.scenes import (
+    FUTEX,
     IDLE_WORKER,
     LIB,
     SITE,
@@ -32,6 +33,7 @@ from tests.unit.correlate.scenes import (
     TRAIN,
     Row,
     build,
+    in_call,
     scene,
     sighting,
     thread,
@@ -468,3 +470,39 @@ def test_victim_that_timed_out_is_named_where_there_is_nobody_else():
     row.look = replace(row.look, raised=Raised(TIMED_OUT, fatal=True))
 
     assert judge(builder.snapshot()).culprit_ranks == (1,)
+
+
+WAITS_FOR_A_SAVE = sighting(
+    thread(
+        f"wait {LIB}/threading.py:327",
+        f"result {LIB}/concurrent/futures/_base.py:451",
+        "wait_for_save /job/train.py:43",
+        *TRAIN,
+        **FUTEX,
+    )
+)
+WRITES = sighting(thread("upload_shard /job/train.py:39", "write_data /job/train.py:33", **SLEEPS))
+
+
+@pytest.mark.parametrize(
+    ("writers", "named"),
+    [
+        ([in_call("gather"), WRITES, in_call("gather")], (1,)),
+        ([WRITES, WRITES, in_call("gather")], (0, 1)),
+        ([in_call("gather")] * 3, (0, 1, 2)),  # nobody is left for whom they could wait
+        ([WRITES] * 3, (0, 1, 2)),
+    ],
+)
+def test_of_ranks_that_wait_for_their_writers_those_are_named_whose_writer_is_waited_for(writers, named):
+    """All stand at the same line; the processes that write their checkpoints meet in a group of their own."""
+    builder = build(3)
+    for rank, writer in enumerate(writers):
+        builder.rows[rank] = Row(WAITS_FOR_A_SAVE, children=(writer,))
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.PYTHON_LOCK, named)
+    told = [
+        line for line in verdict.evidence if line.startswith("child process of rank") and "upload" in line
+    ]
+    assert bool(told) == (0 < len(named) < 3)
