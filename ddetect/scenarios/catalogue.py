@@ -84,9 +84,8 @@ _EVERY_TIME = tuple(
         Scenario("never_joined", _HANG, Cause.RENDEZVOUS, _TIME, "wait_for_license", before_first_step=True),
         Scenario("never_started", _HANG, Cause.RENDEZVOUS, _TIME, starts_itself=True, before_first_step=True),
         Scenario("network_down", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=nobody, own_network=True),
-        Scenario(
-            "mismatch_abort", _STOPPED, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "average_scores", culprits=minority
-        ),
+        # Without its line: torchrun may end the struck rank before it raises, and then nobody knows that.
+        Scenario("mismatch_abort", _STOPPED, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, culprits=minority),
         Scenario("rank_killed", _STOPPED, Cause.KILLED_BY_SIGNAL, _STRUCTURAL),
         Scenario("rank_raises", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "parse_record"),
         Scenario("compile_one_rank", _HANG, Cause.BUILDING, _TIME, "lower_graph"),

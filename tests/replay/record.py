@@ -74,7 +74,13 @@ def anonymous(snapshot: Snapshot) -> Snapshot:
     """The same evidence, of nobody's machine."""
     nodes = {name: f"node-{number}" for number, name in enumerate(snapshot.roster.nodes)}
     gone = tuple(
-        replace(g, exception=text_of_nobody(g.exception), where=_frame(g.where) if g.where else None)
+        replace(
+            g,
+            exception=text_of_nobody(g.exception),
+            where=_frame(g.where) if g.where else None,
+            stack=tuple(map(_frame, g.stack)),
+            stderr=tuple(map(text_of_nobody, g.stderr)),
+        )
         for g in snapshot.gone
     )
     return replace(

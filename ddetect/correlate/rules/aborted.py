@@ -20,7 +20,7 @@ from ddetect.correlate.rules.abort_calls import abort_label, is_aborted_inside
 from ddetect.correlate.rules.death_words import death_lines, stderr_lines
 from ddetect.correlate.rules.mismatch import Side, call_made, count_callers, differing, fewest, find_sides
 from ddetect.correlate.scene import Scene
-from ddetect.model import UNKNOWN, CallSpec, Cause, Gone, LastCall, Proof, Status
+from ddetect.model import UNKNOWN, CallSpec, Cause, Gone, LastCall, Proof, Status, Where
 from ddetect.model.claims import Aborted
 from ddetect.model.deeds import Act, Deed
 from ddetect.model.deeds import Side as SideShown
@@ -41,11 +41,11 @@ def aborted_inside(scene: Scene, deaths: list[Gone]) -> list[Finding]:
         return []
     told = [gone for gone in victims if gone.last_call is not None and gone.last_call.seq != UNKNOWN]
     first = max(told or victims, key=lambda gone: gone.age_s)
-    calls = _calls(scene, deaths, first.last_call)
+    calls, where = _calls(scene, deaths, first.last_call)
     sides = find_sides(calls, scene.framework)
     untold = _untold(scene, first.last_call, calls)
     named = fewest(scene, calls, sides, untold) if len(sides) > 1 else []
-    where = {gone.rank: scene.whose.where(gone.where) for gone in deaths}
+    where |= {gone.rank: line for gone in deaths if (line := scene.whose.where(gone.where)) is not None}
     culprits = tuple(
         culprit(
             scene, rank, Deed(Act.CALLED, call=call_made(scene, call.spec)), where=where.get(rank), whole=True
@@ -97,18 +97,25 @@ def _untold(scene: Scene, slot: LastCall | None, calls: Sequence[Callers]) -> in
     return max(0, size - sum(len(call.ranks) for call in calls))
 
 
-def _calls(scene: Scene, deaths: Sequence[Gone], slot: LastCall | None) -> list[Callers]:
-    """What was called at that number of that group: by the dead as their pages tell, by others as recorders do."""
-    if slot is None or slot.seq == UNKNOWN:
-        return []
+def _calls(
+    scene: Scene, deaths: Sequence[Gone], slot: LastCall | None
+) -> tuple[list[Callers], dict[int, Where]]:
+    """What was called at that number of that group: by the dead as their pages tell, by others as recorders do, and at
+    which line.
+    """
     found: dict[int, CallSpec] = {}
+    where: dict[int, Where] = {}
+    if slot is None or slot.seq == UNKNOWN:
+        return [], where
     for look in reversed(scene.snapshot.looks):
         alone = replace(scene.snapshot, looks=(look,))
         for standing in standings(alone, scene.members[scene.in_world], scene.framework):
             if (standing.group.backend, standing.group.name) != (slot.backend, slot.group):
                 continue
             for call in calls_at(alone, standing, slot.seq):
+                line = scene.whose.where(look.comms.frames[call.frame]) if call.frame != UNKNOWN else None
                 found |= {rank: call.spec for rank in call.ranks.tolist() if rank not in found}
+                where |= {rank: line for rank in call.ranks.tolist() if line is not None}
     for gone in deaths:
         last = gone.last_call
         if last is not None and (last.backend, last.group, last.seq) == (slot.backend, slot.group, slot.seq):
@@ -116,7 +123,8 @@ def _calls(scene: Scene, deaths: Sequence[Gone], slot: LastCall | None) -> list[
     by_spec: dict[CallSpec, list[int]] = {}
     for rank, spec in found.items():
         by_spec.setdefault(spec, []).append(rank)
-    return [Callers(spec, np.array(sorted(ranks), np.int64), UNKNOWN) for spec, ranks in by_spec.items()]
+    calls = [Callers(spec, np.array(sorted(ranks), np.int64), UNKNOWN) for spec, ranks in by_spec.items()]
+    return calls, where
 
 
 def _spec(call: LastCall) -> CallSpec:
