@@ -1,7 +1,8 @@
 """What an agent and the coordinator say to each other, as values.
 
 Agent to coordinator: Hello once per connection, NodeRoster when it changes, NodeBeat each second, NodeGone
-when a process ended, Evidence when asked. Coordinator to agent: TakeEvidence, EndRanks.
+when a process ended, JobEnds before the deaths that it explains, Evidence and RanksEnded when asked. Coordinator to
+agent: TakeEvidence, EndRanks.
 Never here: protobuf (ddetect.wire turns these into bytes and back).
 """
 
@@ -47,6 +48,19 @@ class NodeGone:
 
 
 @dataclass(frozen=True, slots=True)
+class JobEnds:
+    """The launcher of this node has passed a signal on to its job, or its job has ended with an exit code.
+
+    Said before the NodeGone of the deaths that it explains, and again after every reconnect: twice means no more
+    than once. `age_s` tells how long ago it was, for a job may well outlive a signal.
+    """
+
+    signal: int = 0
+    exit_code: int | None = None  # as a shell would return it: 128+N when signal N ended the job
+    age_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """One instant of one node, as it was asked for."""
 
@@ -74,5 +88,16 @@ class EndRanks:
     waiting: tuple[int, ...] = ()
 
 
-FromAgent = Hello | NodeRoster | NodeBeat | NodeGone | Evidence
+@dataclass(frozen=True, slots=True)
+class RanksEnded:
+    """What came of EndRanks on one node: the pids that SIGKILL had to end, and by name and pid those that remain."""
+
+    killed: tuple[int, ...] = ()
+    alive: tuple[str, ...] = ()  # what would not die: "pid 12 (python, D)"
+    left: tuple[
+        str, ...
+    ] = ()  # descendants in a session of their own, not ours to end: "pid 13 (wandb-core)"
+
+
+FromAgent = Hello | NodeRoster | NodeBeat | NodeGone | JobEnds | Evidence | RanksEnded
 ToAgent = TakeEvidence | EndRanks

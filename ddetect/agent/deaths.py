@@ -1,7 +1,8 @@
 """The moment a process of the job ends, and what ended it, from the kernel (pidfd) and not from our next look.
 
-Enters: members to watch. Leaves: when each died, in the order of dying, and its exit status while it is a zombie that
-nobody has waited for yet. Without pidfds (an old kernel) nothing is told and the next look finds them gone.
+Enters: members to watch. Leaves: when each died, in the order of dying, and its exit status: from the zombie while
+nobody has waited for it, from the pidfd once somebody has, if this kernel can. Without pidfds nothing is told and the
+next look finds them gone.
 Never here: signals; a process is only watched.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ddetect.agent.members import JobProcess
+from ddetect.host.pidfd import read_reaped_status
 from ddetect.host.proc import read_exit_status, read_io_bytes, read_stat
 from ddetect.model import UNKNOWN
 
@@ -21,7 +23,7 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """When a process ended, and its wait status; None when it was waited for before we could read it."""
+    """When a process ended, and its wait status; None when nobody would tell it."""
 
     at_ns: int
     status: int | None
@@ -53,18 +55,19 @@ class Deaths:
             if stat is None or stat.start_ticks != member.start_ticks:
                 os.close(handle)
                 continue
-            # Who may not read a process's counters is told that its exit status is 0: believe it only if we may.
-            told = read_io_bytes(member.pid) != UNKNOWN
             self._watched[member.key] = handle
-            self._add_reader(handle, self._died, member.key, told)
+            self._add_reader(handle, self._died, member.key, handle, _may_read(member.pid))
 
     def close(self) -> None:
         """Stop watching."""
         for key in list(self._watched):
             self._let_go(key)
 
-    def _died(self, key: Key, told: bool) -> None:
-        self.seen[key] = Death(time.monotonic_ns(), read_exit_status(*key) if told else None)
+    def _died(self, key: Key, handle: int, may_read: bool) -> None:
+        at_ns = time.monotonic_ns()
+        # In this order: a zombie that is waited for in between is found by the second.
+        status = read_exit_status(*key) if may_read else None
+        self.seen[key] = Death(at_ns, read_reaped_status(handle) if status is None else status)
         self._let_go(key)
         self._wake()
 
@@ -72,3 +75,13 @@ class Deaths:
         handle = self._watched.pop(key)
         self._remove_reader(handle)
         os.close(handle)
+
+
+def read_last_status(member: JobProcess) -> int | None:
+    """The wait status of a process that died before it could be watched; None unless nobody has waited for it yet."""
+    return read_exit_status(*member.key) if _may_read(member.pid) else None
+
+
+def _may_read(pid: int) -> bool:
+    """Who may not read a process's counters is told that its exit status is 0."""
+    return read_io_bytes(pid) != UNKNOWN

@@ -26,6 +26,7 @@ _HELPERS = (
 
 
 _LOCAL_WORLD = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+_WORLD = ("WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,13 @@ def local_world_of(environ: Mapping[str, str], world_size: int) -> int:
     loopback = host in ("localhost", "::1") or host.startswith("127.")
     one_node = "SLURM_PROCID" in environ and environ.get("SLURM_STEP_NUM_NODES") == "1"
     return world_size if loopback or one_node else UNKNOWN
+
+
+def is_whole_job(environ: Mapping[str, str], of_parent: Mapping[str, str], run_dir: str) -> bool:
+    """Whether a process is what the launcher started, and nobody said that it is one of several."""
+    if of_parent.get("DDETECT_RUN_DIR") == run_dir or parse_tf_config(environ.get("TF_CONFIG")) is not None:
+        return False
+    return all(_number(environ.get(name)) <= 1 for name in _WORLD)
 
 
 def is_helper(command: Iterable[str]) -> bool:

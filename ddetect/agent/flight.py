@@ -16,6 +16,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from ddetect_probe import rundir
+
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import calls_of, groups_of
 from ddetect.evidence.flight_recorder import Digest, digest
@@ -39,14 +41,14 @@ class FlightReader:
     """Keeps one conversation per rank process."""
 
     def __init__(self, run_dir: str) -> None:
-        self._folder = os.path.join(run_dir, "sock")
+        self._run_dir = run_dir
         self._turns: dict[tuple[int, int], threading.Lock] = {}
         self._silent_until: dict[tuple[int, int], float] = {}
         self._handlers: dict[tuple[int, int], frozenset[str]] = {}
 
     def read(self, member: JobProcess) -> Flight:
         """Ask one rank. Never raises; at most about TIMEOUT_S for each of its recorders, after those before us."""
-        path = os.path.join(self._folder, f"{member.pid}.sock")
+        path = rundir.socket_path(self._run_dir, member.pid)
         if not os.path.exists(path):
             return Flight()
         # The beat's slow poll and evidence may meet: a recorder that is only busy with us is not a silent one.

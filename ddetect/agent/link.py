@@ -40,6 +40,7 @@ class Link:
         self._retell = retell
         self._obey = obey
         self._queue: asyncio.Queue[FromAgent] | None = None
+        self._call: Any = None
         self._orders: set[asyncio.Task[None]] = set()
         self._complained = ""
 
@@ -51,13 +52,13 @@ class Link:
             if not isinstance(message, NodeBeat) or self._queue.qsize() < _BACKLOG:
                 self._queue.put_nowait(message)
 
-    async def flush(self, timeout_s: float) -> None:
-        """Wait until what was said is on its way, or nobody listens."""
-        if self._queue is not None:
+    async def finish(self, timeout_s: float) -> None:
+        """End the stream once all that was said has been heard, or the time is up."""
+        if self._queue is not None and self._call is not None:
             try:
-                await asyncio.wait_for(self._queue.join(), timeout_s)
-            except asyncio.TimeoutError:
-                pass
+                await asyncio.wait_for(_end(self._queue, self._call), timeout_s)
+            except (asyncio.TimeoutError, asyncio.InvalidStateError, grpc.RpcError):
+                pass  # nobody listens any more
 
     async def hold(self) -> None:
         """Keep a stream open until cancelled."""
@@ -96,7 +97,7 @@ class Link:
         queue: asyncio.Queue[FromAgent] = asyncio.Queue()
         for message in self._retell():
             queue.put_nowait(message)
-        self._queue = queue
+        self._queue, self._call = queue, call
         hearing = asyncio.ensure_future(self._hear(call))
         saying = asyncio.ensure_future(self._speak(call, queue))
         try:
@@ -137,3 +138,10 @@ class Link:
         if text != self._complained:  # once, not five times a second for as long as it lasts
             print(f"ddetect agent: {text}", file=sys.stderr, flush=True)
         self._complained = text
+
+
+async def _end(queue: asyncio.Queue[FromAgent], call: Any) -> None:
+    await queue.join()
+    # A stream that is dropped takes with it what is still on its way: say that it ends, and wait for the answer.
+    await call.done_writing()
+    await call.code()

@@ -28,6 +28,9 @@ class JobProcess:
     world_size: int = UNKNOWN
     restart: int = 0
     local_world: int | None = None  # ranks that this node should have; None: its environment was not read yet
+    whole_job: bool | None = (
+        None  # nothing of the job is above or beside it; None: its environment was not read yet
+    )
     page: layout.Page | None = None
     stat: Stat | None = None
     last_seen_ns: int = 0  # when it was last found alive

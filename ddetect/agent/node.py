@@ -18,12 +18,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from typing_extensions import assert_never
 
+from ddetect_launcher.words import Word
+from ddetect_probe import rundir
+
 from ddetect.agent.beat import BeatMaker, Recorder
 from ddetect.agent.census import Census, Departed
 from ddetect.agent.deaths import Death
 from ddetect.agent.discover import Scan
 from ddetect.agent.end import RAISES_WITHIN_S, ask_to_raise, end_ranks
 from ddetect.agent.flight import FlightReader
+from ddetect.agent.last_words import LastWords
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import Told, framework_of, gone_from, read_told
 from ddetect.agent.sample import Sampler
@@ -35,15 +39,17 @@ from ddetect.messages import (
     Evidence,
     FromAgent,
     Hello,
+    JobEnds,
     NodeBeat,
     NodeGone,
     NodeRoster,
     TakeEvidence,
     ToAgent,
 )
-from ddetect.model import Departure, Role
+from ddetect.model import Departure, Gone, Role
 
 _MOST_GONE = 1024
+_MOST_ENDINGS = 16
 
 
 class Node:
@@ -56,6 +62,7 @@ class Node:
         name: str,
         job: str,
         deaths: Mapping[tuple[int, int], Death] | None = None,
+        words: Callable[[], Sequence[Word]] = tuple,
         scan: Scan | None = None,
         tell: Callable[[JobProcess, int], Told] = read_told,
         probes: bool = True,
@@ -63,7 +70,9 @@ class Node:
         frameworks: Registry = FRAMEWORKS,
         framework: str = "",
     ) -> None:
-        """`scan` finds ranks that have no page, `tell` says how a rank is; without `probes` no page is missed.
+        """`words` are the launchers' of this node, each once; they are asked for before every look for deaths.
+
+        `scan` finds ranks that have no page, `tell` says how a rank is; without `probes` no page is missed.
 
         `sources` read what a process does with others; without them, those of torch. `framework` is what processes
         without a page train with.
@@ -78,6 +87,9 @@ class Node:
         self._sampler = Sampler(
             self.census, read_by, probes=probes, frameworks=frameworks, framework=framework
         )
+        self._words = words
+        self._endings: deque[Word] = deque(maxlen=_MOST_ENDINGS)
+        self._last_words = LastWords(run_dir)
         self._gone: deque[Departed] = deque(maxlen=_MOST_GONE)
         self._told: tuple[NodeRoster, NodeBeat] | None = None
         self._lock = threading.Lock()  # `answer` reads the census from another thread
@@ -89,21 +101,30 @@ class Node:
 
     def tick(self) -> list[FromAgent]:
         """Look once, and say what is new. Never raises: a watcher that stops looking is worse than one that errs."""
-        try:
-            with self._lock:
-                return self._tick(time.monotonic_ns())
-        except Exception:
-            traceback.print_exc(file=sys.stderr)
-            return []
+        with self._lock:
+            said: list[FromAgent] = []
+            try:
+                # First: a launcher says that it ends the job before it does, so who is found dead now was asked to.
+                said += self._tell_endings(time.monotonic_ns())
+                said += self._look(time.monotonic_ns())
+            except Exception:
+                traceback.print_exc(file=sys.stderr)
+            return said
 
-    def _tick(self, now_ns: int) -> list[FromAgent]:
+    def _tell_endings(self, now_ns: int) -> list[JobEnds]:
+        endings = [word for word in self._words() if word.signal or word.exit_code is not None]
+        self._endings.extend(endings)
+        return [_job_ends(word, now_ns) for word in endings]
+
+    def _look(self, now_ns: int) -> list[FromAgent]:
         news = [departed for departed in self.census.look(now_ns) if _worth_telling(departed, now_ns)]
         self._gone.extend(news)
+        self._last_words.note(self.census.ranks())
         roster, changed, beat = self._beats.make(now_ns)
         self._told = roster, beat
         said: list[FromAgent] = [roster] if changed else []
         if news:
-            said.append(NodeGone(tuple(gone_from(departed, now_ns) for departed in news)))
+            said.append(NodeGone(tuple(self._tell_gone(departed, now_ns) for departed in news)))
         said.append(beat)
         return said
 
@@ -114,10 +135,14 @@ class Node:
         with self._lock:
             if self._told is not None:
                 said.append(self._told[0])
+            said += [_job_ends(word, now_ns) for word in self._endings]
             gone = [departed for departed in self._gone if self._is_of_this_attempt(departed)]
             if gone:
-                said.append(NodeGone(tuple(gone_from(departed, now_ns) for departed in gone)))
+                said.append(NodeGone(tuple(self._tell_gone(departed, now_ns) for departed in gone)))
         return said
+
+    def _tell_gone(self, departed: Departed, now_ns: int) -> Gone:
+        return self._last_words.add(gone_from(departed, now_ns), departed.member)
 
     def _is_of_this_attempt(self, departed: Departed) -> bool:
         """Who died before a restart is no longer missed: another process has taken its rank."""
@@ -138,7 +163,7 @@ class Node:
                     ranks = self.census.ranks()
                 hearing = [m for m in ranks if m.rank in order.waiting and self._raises_letters(m)]
                 if order.sentence and hearing:
-                    pages = os.path.join(self.census.run_dir, "pages")
+                    pages = os.path.join(self.census.run_dir, rundir.PAGES)
                     ask_to_raise(hearing, pages, order.sentence, RAISES_WITHIN_S)
                 end_ranks(ranks, order.grace_s)
                 return None
@@ -147,6 +172,10 @@ class Node:
 
     def _raises_letters(self, member: JobProcess) -> bool:
         return self._frameworks.get(framework_of(member), GENERAL).raises_letters
+
+
+def _job_ends(word: Word, now_ns: int) -> JobEnds:
+    return JobEnds(word.signal, word.exit_code, max(0, now_ns - word.at_ns) / 1e9)
 
 
 def _worth_telling(departed: Departed, now_ns: int) -> bool:

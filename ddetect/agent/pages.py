@@ -19,7 +19,7 @@ from ddetect.agent.members import JobProcess
 from ddetect.correlate.where import whose_of
 from ddetect.evidence.flight_recorder import RootedCall
 from ddetect.frameworks import named_packages
-from ddetect.model import UNSEEN_ERROR, Departure, Frame, Gone, Group, Phase, Raised, Role
+from ddetect.model import UNKNOWN, UNSEEN_ERROR, Departure, Frame, Gone, Group, Phase, Raised, Role
 from ddetect.model.homes import CodeHomes
 from ddetect.rankset import parse_ranks
 from ddetect.stacks.lanes import CalledByStep, OfLane
@@ -248,6 +248,7 @@ def gone_from(departed: Departed, now_ns: int, homes: CodeHomes = _UNKNOWN_HOMES
         exception,
         where,
         os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else 0,
+        os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else UNKNOWN,
     )
 
 

@@ -2,27 +2,32 @@
 
 Enters: settings from the command line. Leaves: an exit code. The agent never outlives its job: it ends when
 it can take `members.lock` for itself, which no launcher then holds, or when the run directory is gone.
+What a launcher says of the job's end is heard at once, and told before the deaths that it explains.
 Never here: looking (node.py), gRPC (link.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import json
 import os
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ddetect_probe import rundir
+
 from ddetect.agent.deaths import Deaths
+from ddetect.agent.launchers import KnownDeaths, Launchers
 from ddetect.agent.link import Link
 from ddetect.agent.node import Node
 from ddetect.messages import FromAgent, ToAgent
 
 BEAT_S = 1.0
 LAST_WORDS_S = 0.7
+SETTLE_S = 0.1
+"""Between a death and the look that tells it. Ctrl-C reaches launcher and job at once: the launcher's word for it, and
+the wait status of its child, get the time to come first, and a rank's death does not part from those that follow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,24 @@ async def _live(settings: AgentSettings) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave)
-    deaths = Deaths(loop.add_reader, loop.remove_reader, wake.set)
+    settled_at = 0.0
+
+    def look_soon() -> None:
+        nonlocal settled_at
+        if settled_at <= loop.time():
+            settled_at = loop.time() + SETTLE_S
+            loop.call_at(settled_at, wake.set)
+
+    deaths = Deaths(loop.add_reader, loop.remove_reader, look_soon)
+    launchers = Launchers(settings.run_dir)
+    if launchers.fileno() >= 0:
+        loop.add_reader(launchers.fileno(), lambda: wake.set() if launchers.hear() else None)
     node = Node(
         settings.run_dir,
         name=settings.node or socket.gethostname(),
         job=settings.job or read_job(settings.run_dir),
-        deaths=deaths.seen,
+        deaths=KnownDeaths(deaths.seen, launchers.ended),
+        words=launchers.take,
     )
     orders = ThreadPoolExecutor(4, "ddetect-order")
 
@@ -69,19 +86,23 @@ async def _live(settings: AgentSettings) -> int:
     held = asyncio.ensure_future(link.hold())
     try:
         due = loop.time()
-        while not stop.is_set() and not job_is_over(settings.run_dir):
+        while not stop.is_set() and not rundir.job_is_over(settings.run_dir):
+            await asyncio.sleep(max(0.0, settled_at - loop.time()))
             wake.clear()
             link.say(node.tick())
-            deaths.watch([*node.census.ranks(), *node.census.helpers()])
+            deaths.watch(node.census.watched())
             due = max(due + BEAT_S, loop.time() + BEAT_S / 10)  # after a standstill, go on; do not catch up
             try:
                 await asyncio.wait_for(wake.wait(), due - loop.time())
             except asyncio.TimeoutError:
                 pass  # the next beat
         link.say(node.tick())  # who died with the job is told before we go
-        await link.flush(LAST_WORDS_S)
+        await link.finish(LAST_WORDS_S)
     finally:
         deaths.close()
+        if launchers.fileno() >= 0:
+            loop.remove_reader(launchers.fileno())
+        launchers.close()
         held.cancel()
         await asyncio.gather(held, return_exceptions=True)
         orders.shutdown(wait=False, cancel_futures=True)
@@ -89,36 +110,12 @@ async def _live(settings: AgentSettings) -> int:
     return 0
 
 
-def job_is_over(run_dir: str) -> bool:
-    """Whether no launcher holds the run directory any more. One without a lock file (a sidecar's) is never over."""
-    try:
-        handle = os.open(os.path.join(run_dir, "members.lock"), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return not os.path.isdir(run_dir)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return True
-
-
 def read_target(run_dir: str) -> str | None:
     """Where the coordinator listens; None until it does."""
-    try:
-        with open(os.path.join(run_dir, "coordinator"), encoding="utf-8") as handle:
-            return handle.read().strip() or None
-    except OSError:
-        return None
+    return rundir.read_coordinator(run_dir) or None
 
 
 def read_job(run_dir: str) -> str:
     """The job's id: from the environment, else as the launcher wrote it."""
-    if os.environ.get("DDETECT_JOB"):
-        return os.environ["DDETECT_JOB"]
-    try:
-        with open(os.path.join(run_dir, "job.json"), encoding="utf-8") as handle:
-            return str(json.load(handle).get("job", ""))
-    except (OSError, ValueError, AttributeError):
-        return ""
+    about = rundir.read_about(run_dir)
+    return os.environ.get("DDETECT_JOB") or (about.job if about is not None else "")

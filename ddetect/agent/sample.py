@@ -17,6 +17,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ddetect_probe import rundir
+
 from ddetect.agent.census import Census
 from ddetect.agent.discover import find_children
 from ddetect.agent.members import JobProcess
@@ -184,7 +186,7 @@ class Sampler:
         if not tasks or stat is None or stat.start_ticks != member.start_ticks:
             return Looked(Sighting("gone", unread=f"pid {member.pid} is gone"), 0.0, UNKNOWN)
         signal = fault_signal_of(member)
-        path = os.path.join(self._census.run_dir, "fault", f"{member.pid}.fault")
+        path = rundir.fault_path(self._census.run_dir, member.pid)
         mode = self.native_mode(member)
         dump = read_stacks(
             member.pid,

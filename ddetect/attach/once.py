@@ -44,9 +44,9 @@ def look_and_judge(scan: JobScan, settings: Settings) -> tuple[Incident, Snapsho
         _hear(nodes, watched)
         snapshot = _snapshot(scan, nodes, looks[-LOOKS:], settings)
         verdict = unless_moving(judge(snapshot), watched.still, snapshot)
-        incident = life.opened(0, verdict, snapshot, time.time_ns())
+        incident = life.said(None, 0, verdict, snapshot, time.time_ns())
         if verdict.proof is Proof.STRUCTURAL and verdict.status is not Status.UNDECIDED:
-            incident = life.confirmed(incident, time.time_ns())
+            incident = life.proven(incident, time.time_ns())
         return incident, replace(snapshot, stage=incident.stage)
     finally:
         watched.close()
@@ -74,11 +74,10 @@ def unless_moving(verdict: Verdict, still: Stillness, snapshot: Snapshot) -> Ver
 
 def _hear(nodes: Nodes, watched: Watched) -> None:
     for message in watched.node.tick():
-        node = nodes.node(watched.name)
-        node.heard_at = time.monotonic()
+        nodes.change(watched.name, heard_at=time.monotonic())
         match message:
             case NodeRoster():
-                node.coming = message
+                nodes.change(watched.name, coming=message)
             case NodeBeat():
                 nodes.take_beat(watched.name, message, time.monotonic())
             case _:

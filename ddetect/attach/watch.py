@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ddetect_launcher.tf_config import parse_tf_config
+from typing_extensions import assert_never
 
 from ddetect.agent.deaths import Deaths
 from ddetect.agent.members import JobProcess
@@ -28,8 +29,10 @@ from ddetect.agent.node import Node
 from ddetect.agent.pages import Told, ToldLane
 from ddetect.attach.find import JobScan
 from ddetect.attach.still import Stillness
-from ddetect.coordinator.events import Ask, Ending, Event, Heard, Record, Tick
+from ddetect.coordinator.desk import Desk
+from ddetect.coordinator.events import Ask, Ending, Event, Heard, Judge, Judged, Record, Tick, Withdraw
 from ddetect.coordinator.incidents import Incidents
+from ddetect.coordinator.opinion import Case, form_opinion
 from ddetect.coordinator.state import JobState
 from ddetect.frameworks import FRAMEWORKS
 from ddetect.frameworks.general import GENERAL
@@ -118,7 +121,9 @@ class AttachLoop:
     def __init__(self, scan: JobScan, settings: Settings, incidents: Incidents, outlets: Outlets) -> None:
         self._scan, self._incidents, self._outlets = scan, incidents, outlets
         self._job = JobState(scan.name, settings, first_number=incidents.next_number())
+        self._desk = Desk(self._job, outlets.say)
         self._pool = ThreadPoolExecutor(1, "ddetect-look")
+        self._judges = ThreadPoolExecutor(1, "ddetect-judge")
         self._busy: set[asyncio.Task[None]] = set()
         self._next_look = 0.0
         self._last: Incident | None = None
@@ -164,6 +169,7 @@ class AttachLoop:
             for task in self._busy:
                 task.cancel()
             self._pool.shutdown(wait=False, cancel_futures=True)
+            self._judges.shutdown(wait=False, cancel_futures=True)
             watched.close()
         return self._exit_code()
 
@@ -193,12 +199,22 @@ class AttachLoop:
         return replace(gone, how=Departure.EXITED)
 
     def _handle(self, event: Event, watched: Watched) -> None:
-        for command in self._job.on(event, now=time.monotonic(), unix_ns=time.time_ns()):
+        for command in self._desk.take(event):
             match command:
                 case Ask(_, message):
                     self._start(self._look(message, watched))
+                case Judge(case):
+                    self._start(self._judge(case, watched))
                 case Record():
                     self._record(command)
+                case Withdraw():
+                    self._withdraw(command)
+                case _:
+                    assert_never(command)
+
+    async def _judge(self, case: Case, watched: Watched) -> None:
+        opinion = await asyncio.get_running_loop().run_in_executor(self._judges, form_opinion, case)
+        self._handle(Judged(opinion), watched)
 
     async def _look(self, order: ToAgent, watched: Watched) -> None:
         began = time.monotonic()
@@ -232,6 +248,8 @@ class AttachLoop:
         problem = ""
         try:
             self._incidents.write(record.incident, record.snapshot)
+            events = self._desk.events_of(record.incident)
+            self._incidents.add_events(record.incident, events, is_cut=self._desk.is_cut)
         except OSError as error:
             problem = str(error)
         # Only now: the folder is claimed when it is written, and its number is the one to be shown.
@@ -246,6 +264,15 @@ class AttachLoop:
         else:
             self._outlets.say(f"{incident.stage.value}: {incident.verdict.summary} ({folder})")
 
+    def _withdraw(self, what: Withdraw) -> None:
+        """It was nothing."""
+        self._last = None
+        try:
+            self._incidents.withdraw(what.incident, what.reason, what.lasted_s, what.at_unix_ns)
+        except OSError as error:
+            self._outlets.say(f"could not write to {self._incidents.out}: {error}")
+        self._outlets.say(f"it was nothing: {what.reason}")
+
     async def _end(self, watched: Watched) -> None:
         """The last rank is gone: give the errors of the others a moment, then say the last word."""
         if self._busy:
@@ -253,6 +280,8 @@ class AttachLoop:
         self._hear(watched)
         bad = any(gone.is_death for gone, _ in self._job.gone)
         self._handle(Ending("the job ended", int(bad)), watched)
+        if self._busy:
+            await asyncio.wait(self._busy, timeout=LOOK_S)
         self._outlets.say("the job has ended" + (" after an error" if bad else ""))
 
     def _exit_code(self) -> int:

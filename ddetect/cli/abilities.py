@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from ddetect_probe import rundir
+
 from ddetect.cli.rundirs import base_folders
 from ddetect.host.gpu import read_gpus
 from ddetect.host.proc import read_status
@@ -192,7 +194,7 @@ def try_unix_socket() -> Ability:
     for folder in map(_existing, base_folders(os.environ)):
         try:
             with tempfile.TemporaryDirectory(dir=folder, prefix=".ddetect-doctor-") as inside:
-                path = os.path.join(inside, "c.sock")
+                path = os.path.join(inside, rundir.COORDINATOR_SOCKET)
                 with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
                     server.bind(path)
                     server.listen(1)

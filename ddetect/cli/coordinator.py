@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import os
 from pathlib import Path
+
+from ddetect_probe import rundir
 
 from ddetect.errors import HostError
 
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             "coordinator needs --run-dir or --listen", hint="For example: --listen 127.0.0.1:29677"
         )
     token = os.environ.get("DDETECT_TOKEN") or None
-    listen = args.listen or f"unix:{args.run_dir / 'c.sock'}"
+    listen = args.listen or f"unix:{args.run_dir / rundir.COORDINATOR_SOCKET}"
     check_listen(listen, token)
     try:
         incidents = Incidents(args.out.absolute())
@@ -90,7 +91,5 @@ def run(args: argparse.Namespace) -> int:
 def _job_name(run_dir: Path | None) -> str:
     if run_dir is None:
         return "job"
-    try:
-        return str(json.loads((run_dir / "job.json").read_text())["job"])
-    except (OSError, ValueError, KeyError):
-        return run_dir.name
+    about = rundir.read_about(str(run_dir))
+    return about.job if about is not None and about.job else run_dir.name

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import psutil
+from ddetect_probe import rundir
 
 from ddetect.cli.rundirs import read_jobs
 from ddetect.errors import DdetectError, UsageError
@@ -244,7 +245,7 @@ def _status_text(launcher_pid: int) -> str:
     for job in read_jobs(os.environ):
         if job.launcher_pid == launcher_pid:
             with contextlib.suppress(OSError):
-                return (job.run_dir / "status.txt").read_text().strip()
+                return (job.run_dir / rundir.STATUS).read_text().strip()
     return "ddetect: starting"
 
 

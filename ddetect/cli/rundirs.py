@@ -6,15 +6,11 @@ Never here: gRPC, printing, removing anything (a stale directory is the launcher
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-LAST_RESORTS = ("/tmp", "/var/tmp")
+from ddetect_probe import rundir
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +27,8 @@ class RunningJob:
 
 
 def base_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Where launchers of this user put their run directories, in the order in which they try (its rundir.py)."""
-    first = environ.get("DDETECT_RUN_BASE") or "/dev/shm"
-    temporary = environ.get("TMPDIR") or tempfile.gettempdir()
-    bases = dict.fromkeys(map(os.path.abspath, (first, temporary, *LAST_RESORTS)))
-    return tuple(Path(base, f"ddetect-{os.getuid()}") for base in bases)
+    """Where launchers of this user put their run directories, in the order in which they try."""
+    return tuple(map(Path, rundir.user_folders(environ)))
 
 
 def read_jobs(environ: Mapping[str, str]) -> tuple[RunningJob, ...]:
@@ -52,34 +45,15 @@ def read_jobs(environ: Mapping[str, str]) -> tuple[RunningJob, ...]:
 
 def read_job(run_dir: Path) -> RunningJob | None:
     """One run directory; None for a folder that is none."""
-    try:
-        said = json.loads((run_dir / "job.json").read_text())
-        command = said.get("command")
-        return RunningJob(
-            run_dir=run_dir,
-            job=str(said.get("job") or run_dir.name),
-            command=" ".join(map(str, command)) if isinstance(command, list) else "",
-            launcher_pid=int(said.get("launcher_pid") or 0),
-            started_unix=float(said.get("started_unix") or 0.0),
-            coordinator=_read_line(run_dir / "coordinator"),
-            alive=_is_held(run_dir / "members.lock"),
-        )
-    except (OSError, ValueError, AttributeError, TypeError):
+    about = rundir.read_about(str(run_dir))
+    if about is None:
         return None
-
-
-def _read_line(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
-def _is_held(path: Path) -> bool:
-    """Does a launcher hold the lock? In doubt (no lock file yet, not readable) the job lives."""
-    try:
-        with open(path, "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # given back when the file is closed, at once
-    except OSError:
-        return True
-    return False
+    return RunningJob(
+        run_dir=run_dir,
+        job=about.job or run_dir.name,
+        command=" ".join(about.command),
+        launcher_pid=about.launcher_pid,
+        started_unix=about.started_unix,
+        coordinator=rundir.read_coordinator(str(run_dir)),
+        alive=not rundir.job_is_over(str(run_dir)),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddetect.coordinator.opinion import Case, Opinion
 from ddetect.messages import FromAgent, ToAgent
 from ddetect.model import Incident, Snapshot
 
@@ -30,11 +31,27 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Somebody asked the job to end (then what dies now dies as it should), or it has ended with `exit_code`."""
+    """Somebody asked the job to end (then what dies now dies as it should), or it is over.
+
+    It is over when there is an `exit_code`, or when nobody is left to watch it (`abandoned`): then pids may still run.
+    """
 
     reason: str
     exit_code: int | None = None
     by_us: bool = False  # for a hang that was named: what ranks do now is our doing
+    abandoned: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will follow."""
+        return self.exit_code is not None or self.abandoned
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was thought of a case that was handed out."""
+
+    opinion: Opinion
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +63,13 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Judge:
+    """Form an opinion of this case and come back with `Judged`: it takes a while at scale, and needs no state."""
+
+    case: Case
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """Write the incident to its folder. `alarm`: it has just been confirmed, act on it."""
 
@@ -54,5 +78,15 @@ class Record:
     alarm: bool = False
 
 
-Event = Heard | Lost | Tick | Ending
-Command = Ask | Record
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """A suspicion that nobody need hear of: its folder goes, a row among the pauses stays."""
+
+    incident: Incident
+    reason: str
+    lasted_s: float
+    at_unix_ns: int
+
+
+Event = Heard | Lost | Tick | Ending | Judged
+Command = Ask | Judge | Record | Withdraw

@@ -1,4 +1,5 @@
-"""The incident folders: `incident-NNN/` with snapshot.ddsnap and a file per report format. They are the store.
+"""The incident folders: `incident-NNN/` with snapshot.ddsnap, a file per report format and the events that led to it.
+They are the store; what was only a pause is one row of `pauses.jsonl` beside them.
 
 Enters: incidents and snapshots. Leaves: files, each written whole or not at all, and rewritten when more is known.
 Several jobs may write into one directory: an incident claims its folder when it is first written, and the number
@@ -10,15 +11,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ddetect.model import Incident, Snapshot, Stage
+from ddetect.rankset import format_ranks
 from ddetect.report.formats import JSON, REPORTS, Report, Shown
 from ddetect.wire.file import write_snapshot
 
+EVENTS = "events.ddlog"
+PAUSES = "pauses.jsonl"
 _NAME = re.compile(r"incident-(\d+)$")
 
 
@@ -82,6 +88,28 @@ class Incidents:
         self._written.add(opened_as)
         return folder
 
+    def add_events(self, incident: Incident, piece: bytes, *, is_cut: bool = False) -> None:
+        """Add a piece to the log of an incident that has its folder; `is_cut`: there will be no more."""
+        if not piece or incident.number not in self._claimed:
+            return
+        folder = self.folder(incident)
+        with open(folder / EVENTS, "ab") as handle:
+            handle.write(piece)
+        if is_cut:
+            write_text(
+                folder / "events.cut", "The event log is not whole: the job has too many ranks for it.\n"
+            )
+
+    def withdraw(self, incident: Incident, reason: str, lasted_s: float, at_unix_ns: int) -> None:
+        """It was nothing: the folder goes, a row stays. Its number is free again."""
+        if incident.number in self._claimed:
+            shutil.rmtree(self.folder(incident), ignore_errors=True)
+        self._claimed.discard(incident.number)
+        self._written.discard(incident.number)
+        self._numbers.pop(incident.number, None)
+        with open(self.out / PAUSES, "a", encoding="utf-8") as handle:
+            handle.write(json.dumps(pause_row(incident, reason, lasted_s, at_unix_ns)) + "\n")
+
     def _claim(self, incident: Incident) -> Path:
         """Make the incident's folder. To make a folder is to own it: where it exists already, the next is tried."""
         while True:
@@ -101,3 +129,20 @@ def write_text(path: Path, text: str) -> None:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, path)
+
+
+def pause_row(incident: Incident, reason: str, lasted_s: float, at_unix_ns: int) -> dict[str, Any]:
+    """When, how long, who, where: a stillness that ended by itself."""
+    verdict = incident.verdict
+    places = [culprit.where for culprit in verdict.culprits if culprit.where is not None]
+    return {
+        "job": incident.job,
+        "attempt": incident.attempt,
+        "since_unix_ns": incident.last_progress_unix_ns,
+        "until_unix_ns": at_unix_ns,
+        "lasted_s": round(lasted_s, 3),
+        "ranks": format_ranks(verdict.culprit_ranks),
+        "where": f"{places[0].file}:{places[0].line} {places[0].function}" if places else None,
+        "looked_like": verdict.summary,
+        "ended": reason,
+    }

@@ -7,11 +7,13 @@ moves, and the tables for a snapshot. Pure. Never here: limits, judging, I/O.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from ddetect.coordinator.undoable import Undoable
 from ddetect.messages import NodeBeat, NodeRoster
 from ddetect.model import UNKNOWN, Beats, Phase, Roster, Unread
 from ddetect.model.tables import join, keep_rows, older
@@ -19,7 +21,7 @@ from ddetect.model.tables import join, keep_rows, older
 SILENT_AFTER_S = 5.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """One agent's last words."""
 
@@ -31,7 +33,7 @@ class NodeView:
     heard_at: float = -math.inf
     connected: bool = True
     told_at: float = -math.inf  # when its newest process was first told of
-    superseded: set[int] = field(default_factory=set)  # ranks of it that another node has told of since
+    superseded: frozenset[int] = frozenset()  # ranks of it that another node has told of since
 
     @property
     def stale(self) -> bool:
@@ -63,24 +65,41 @@ class Pulse:
 class Nodes:
     """All nodes of the job. Those that left an elastic job are put aside until they speak again."""
 
-    nodes: dict[str, NodeView] = field(default_factory=dict)
-    left: dict[str, NodeView] = field(default_factory=dict)
+    nodes: Undoable[NodeView] = field(default_factory=Undoable)
+    left: Undoable[NodeView] = field(default_factory=Undoable)
     attempt_at: float = -math.inf  # when the newest attempt began
+
+    def begin(self) -> Callable[[], None]:
+        """From here on what changes can be taken back, by what is returned."""
+        undo = self.nodes.begin(), self.left.begin()
+        attempt_at = self.attempt_at
+
+        def take_back() -> None:
+            for one in undo:
+                one()
+            self.attempt_at = attempt_at
+
+        return take_back
 
     def node(self, name: str) -> NodeView:
         """The node of that name, from its first word on."""
         if name not in self.nodes:
-            self.nodes[name] = self.left.pop(name, NodeView())
+            self.nodes[name] = self.left.pop(name) if name in self.left else NodeView()
         return self.nodes[name]
+
+    def change(self, name: str, **what: Any) -> NodeView:
+        """The node, with these fields changed."""
+        self.nodes[name] = changed = replace(self.node(name), **what)
+        return changed
 
     def claim(self, name: str, new: NodeRoster, now: float) -> None:
         """New processes on a node: it has these ranks now, whoever had them before."""
-        mine = self.node(name)
-        mine.told_at, mine.superseded = now, set()
+        self.change(name, told_at=now, superseded=frozenset())
         ranks = set(new.roster.rank.tolist())
-        for node in self.nodes.values():
-            if node is not mine:
-                node.superseded |= ranks & node.ranks()
+        for other, node in list(self.nodes.items()):
+            lost = ranks & node.ranks() - node.superseded if other != name else set()
+            if lost:
+                self.change(other, superseded=node.superseded | lost)
 
     def let_go(self, now: float) -> None:
         """Put aside who cannot be heard and has no rank any more: all are held by others, or beyond the new world."""
@@ -103,11 +122,11 @@ class Nodes:
         """Keep a beat that fits its roster."""
         node = self.node(name)
         if node.coming is not None and node.coming.version == beat.roster_version:
-            node.roster, node.coming, node.since = node.coming, None, min(node.since, now)
+            node = self.change(name, roster=node.coming, coming=None, since=min(node.since, now))
         if node.roster is None or node.roster.version != beat.roster_version:
             return  # it crossed a roster on the way; the next one is a second away
         if len(beat.beats) == len(node.roster.roster):
-            node.beats, node.beats_at = beat.beats, now
+            self.change(name, beats=beat.beats, beats_at=now)
 
     def heard(self) -> list[tuple[NodeRoster, Beats, float]]:
         """Nodes with something to show: roster, beats, and when they came. A rank is only where it was told of last."""
@@ -124,6 +143,10 @@ class Nodes:
     def to_ask(self) -> list[str]:
         """Nodes that can answer for some rank."""
         return [name for name, node in self.nodes.items() if node.connected and not node.stale]
+
+    def to_wait_for(self, asked: Iterable[str], now: float) -> frozenset[str]:
+        """Those of them that were heard just now: for one that is silent nobody waits, its answer may come late."""
+        return frozenset(name for name in asked if now - self.nodes[name].heard_at <= SILENT_AFTER_S)
 
     def world_size(self) -> int:
         """As the ranks were told, those of the newest attempt if any can be heard; UNKNOWN before any."""
@@ -218,7 +241,7 @@ class Nodes:
         return tuple(found)
 
 
-def _still_held(told: NodeRoster, beats: Beats, superseded: set[int]) -> tuple[NodeRoster, Beats]:
+def _still_held(told: NodeRoster, beats: Beats, superseded: frozenset[int]) -> tuple[NodeRoster, Beats]:
     """The rows of ranks that nobody else has told of. How many ranks the node should have now is not known."""
     keep = ~np.isin(told.roster.rank, list(superseded))
     kept = keep_rows(told.roster, keep)

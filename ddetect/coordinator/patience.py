@@ -7,7 +7,8 @@ Never here: clocks, I/O, what a hang is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from ddetect.model import Limit, Phase, Settings
 
@@ -21,43 +22,45 @@ _STARTUP_MARGIN = 5.0
 _LEARN_AT_MOST = 10.0  # patiences
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Patience:
-    """What this job has taught us about its own pauses."""
+    """What this job has taught us about its own pauses. A value: learning makes another one."""
 
     settings: Settings
-    longest_s: dict[Phase, float] = field(default_factory=dict)
-    seen: dict[Phase, int] = field(default_factory=dict)
+    longest_s: Mapping[Phase, float] = field(default_factory=dict)
+    seen: Mapping[Phase, int] = field(default_factory=dict)
     step_s: float = 0.0  # seconds per step, smoothed; 0 before it is known
-    _paced: tuple[int, float] | None = None
-    _running: tuple[Phase, float] = (Phase.OTHER, 0.0)
+    paced_at: tuple[int, float] | None = None  # steps done, and when
+    running: tuple[Phase, float] = (Phase.OTHER, 0.0)  # the gap that has not ended yet
 
-    def pace(self, steps: int, at: float) -> None:
+    def pace(self, steps: int, at: float) -> Patience:
         """Note how many steps were done when; beats of the same second count once."""
-        if self._paced is None or steps < self._paced[0] or not self._paced[0]:
-            self._paced = (
-                steps,
-                at,
-            )  # from the first step on: how long the start took says nothing of a step
-        elif steps > self._paced[0] and at - self._paced[1] >= 1.0:
-            newest = (at - self._paced[1]) / (steps - self._paced[0])
-            self.step_s = newest if not self.step_s else 0.8 * self.step_s + 0.2 * newest
-            self._paced = (steps, at)
+        before = self.paced_at
+        if before is None or steps < before[0] or not before[0]:
+            # From the first step on: how long the start took says nothing of a step.
+            return self if before == (steps, at) else replace(self, paced_at=(steps, at))
+        if steps > before[0] and at - before[1] >= 1.0:
+            newest = (at - before[1]) / (steps - before[0])
+            step_s = newest if not self.step_s else 0.8 * self.step_s + 0.2 * newest
+            return replace(self, step_s=step_s, paced_at=(steps, at))
+        return self
 
-    def see_gap(self, phase: Phase, gap_s: float) -> None:
+    def see_gap(self, phase: Phase, gap_s: float) -> Patience:
         """A gap as it is now. It is learned when it has ended: a hang must not stretch its own limit."""
-        before, longest = self._running
+        before, longest = self.running
         if gap_s < longest:
-            self.learn(before, longest)
-            longest = 0.0
-        if gap_s >= longest:
-            self._running = (phase, gap_s)
+            return replace(self.learn(before, longest), running=(phase, gap_s))
+        return replace(self, running=(phase, gap_s))
 
-    def learn(self, phase: Phase, gap_s: float) -> None:
+    def learn(self, phase: Phase, gap_s: float) -> Patience:
         """A gap that ended by itself is normal for its phase; an outage of hours must not become the norm."""
         gap_s = min(gap_s, _LEARN_AT_MOST * self.settings.patience_s)
-        self.longest_s[phase] = max(self.longest_s.get(phase, 0.0), gap_s)
-        self.seen[phase] = self.seen.get(phase, 0) + 1
+        longest = max(self.longest_s.get(phase, 0.0), gap_s)
+        return replace(
+            self,
+            longest_s={**self.longest_s, phase: longest},
+            seen={**self.seen, phase: self.seen.get(phase, 0) + 1},
+        )
 
     def suspect_after_s(self, phase: Phase, *, steps: int) -> float:
         """Look closer after this long without activity. Before the job has a rhythm: the start-up limit."""

@@ -1,15 +1,13 @@
 """The coordinator process: gRPC in front of the state machine, a clock behind it.
 
-Enters: agents' streams, clients' questions, the run directory's `ending` file, SIGTERM. Leaves: commands carried out
-(questions to agents, incident folders, alarms) and three small files for the launcher: status.txt, alarm-NNN.txt,
+Enters: agents' streams, clients' questions, SIGTERM. Leaves: commands carried out (questions to agents, cases judged in
+a thread of their own, incident folders, alarms) and three small files for the launcher: status.txt, alarm-NNN.txt,
 summary.txt. Never here: a rule about the job; those are in state.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import json
 import logging
 import os
 import signal
@@ -22,14 +20,30 @@ from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
+from ddetect_probe import rundir
+from typing_extensions import assert_never
 
 from ddetect.coordinator import act
-from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
+from ddetect.coordinator.desk import Desk
+from ddetect.coordinator.events import (
+    Ask,
+    Command,
+    Ending,
+    Event,
+    Heard,
+    Judge,
+    Judged,
+    Lost,
+    Record,
+    Tick,
+    Withdraw,
+)
 from ddetect.coordinator.incidents import Incidents, write_text
+from ddetect.coordinator.opinion import Case, form_opinion
 from ddetect.coordinator.state import JobState
 from ddetect.coordinator.view import status_line, status_response
 from ddetect.errors import HostError, NetworkError, UsageError
-from ddetect.messages import Hello, NodeGone, ToAgent
+from ddetect.messages import Hello, JobEnds, ToAgent
 from ddetect.model import Incident
 from ddetect.report.text import format_report
 from ddetect.wire.channel import OPTIONS, admits
@@ -38,6 +52,7 @@ from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc, client_pb2, client_pb2_gr
 
 TICK_S = 0.25
 WRITE_TIMEOUT_S = 5.0
+JUDGE_TIMEOUT_S = 1.0  # for the last judgement; the launcher waits for us
 log = logging.getLogger("ddetect.coordinator")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -58,15 +73,18 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
 
     def __init__(self, job: JobState, incidents: Incidents, options: Options) -> None:
         self.job = job
+        self.desk = Desk(job, self._say_fault)
         self.incidents = incidents
         self.options = options
         self._outboxes: dict[str, asyncio.Queue[ToAgent]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         # One thread: what is written later replaces what was written earlier.
         self._writer = ThreadPoolExecutor(1, "ddetect-write")
+        self._judges = ThreadPoolExecutor(1, "ddetect-judge")
+        self._judging: set[asyncio.Task[None]] = set()
         self._alarms = _alarms_told(options.run_dir)
         self._line = ""
-        self._ending_seen = 0.0
+        self._launcher_gone = False
         self._last_word: Ending | None = None  # kept until the agents had theirs
         self.done = asyncio.Event()
 
@@ -121,20 +139,15 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
                 self._outboxes[node] = outbox
             if not node:
                 raise NetworkError("an agent spoke before it said its name")
-            if isinstance(message, NodeGone):
-                self._read_ending()  # was it asked for? The launcher writes that down before it passes a signal on
-            self.handle(Heard(node, message))
+            if isinstance(message, JobEnds) and message.exit_code is not None:
+                self._note_exit(message.exit_code)
+            self.handle(Heard(node, message), raw.SerializeToString())
 
     # ------------------------------------------------------------ events and commands
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: Event, raw: bytes = b"") -> None:
         """Give the state machine one event and carry out what it answers."""
-        try:
-            commands = self.job.on(event, now=time.monotonic(), unix_ns=time.time_ns())
-        except Exception:  # a fault of ours must not end an agent's stream, nor our sight of the job
-            log.exception("the state machine failed on %s", type(event).__name__)
-            return
-        for command in commands:
+        for command in self.desk.take(event, raw):
             self._carry_out(command)
 
     def _carry_out(self, command: Command) -> None:
@@ -142,14 +155,54 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             case Ask(node, message):
                 if node in self._outboxes:
                     self._outboxes[node].put_nowait(message)
+            case Judge(case):
+                task = asyncio.create_task(self._judge(case))
+                self._judging.add(task)
+                task.add_done_callback(self._judging.discard)
             case Record():
-                self._start(self._record(command))
+                self._start(self._record(command, self.desk.events_of(command.incident)))
+            case Withdraw():
+                self._start(self._withdraw(command))
+            case _:
+                assert_never(command)
 
-    async def _record(self, record: Record) -> None:
+    async def _judge(self, case: Case) -> None:
+        """Off the loop: beats are heard and ticks pass meanwhile."""
+        opinion = await asyncio.get_running_loop().run_in_executor(self._judges, form_opinion, case)
+        if opinion.fault:
+            log.error("could not judge: %s", opinion.fault)
+        self.handle(Judged(opinion))
+
+    async def _withdraw(self, what: Withdraw) -> None:
+        def withdraw() -> None:
+            self.incidents.withdraw(what.incident, what.reason, what.lasted_s, what.at_unix_ns)
+
+        log.info("withdrawn: %s (%s)", what.incident.verdict.summary, what.reason)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._writer, withdraw)
+        except OSError as error:
+            log.warning("could not write to %s: %s", self.incidents.out, error)
+
+    async def _add_events(self, incident: Incident) -> None:
+        piece, is_cut = self.desk.events_of(incident), self.desk.is_cut
+
+        def add() -> None:
+            self.incidents.add_events(incident, piece, is_cut=is_cut)
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._writer, add)
+        except OSError as error:
+            log.warning("could not write events: %s", error)
+
+    async def _record(self, record: Record, events: bytes = b"") -> None:
         """Write an incident, then alarm; a full disk or a hung file system delays an alarm, it never swallows it."""
-        writing = asyncio.get_running_loop().run_in_executor(
-            self._writer, self.incidents.write, record.incident, record.snapshot
-        )
+        is_cut = self.desk.is_cut
+
+        def write() -> None:
+            self.incidents.write(record.incident, record.snapshot)
+            self.incidents.add_events(record.incident, events, is_cut=is_cut)
+
+        writing = asyncio.get_running_loop().run_in_executor(self._writer, write)
         problem = ""
         try:
             await asyncio.wait_for(asyncio.shield(writing), WRITE_TIMEOUT_S)
@@ -192,40 +245,28 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             return
         found = f"ddetect: evidence in {folder}; next: ddetect diagnose {Path(folder) / 'snapshot.ddsnap'}\n"
         write_text(
-            self.options.run_dir / "summary.txt", f"ddetect: {incident.verdict.summary}\n{missing or found}"
+            self.options.run_dir / rundir.SUMMARY, f"ddetect: {incident.verdict.summary}\n{missing or found}"
         )
 
     def _print(self, text: str) -> None:
         """Have the launcher print this to the user's terminal, once."""
         if self.options.run_dir is not None:
             self._alarms += 1
-            write_text(self.options.run_dir / f"alarm-{self._alarms:03d}.txt", text)
+            write_text(self.options.run_dir / rundir.alarm_name(self._alarms), text)
 
     def _paint(self) -> None:
         line = status_line(self.job, time.monotonic())
         if self.options.run_dir is not None and line != self._line:
             self._line = line
-            write_text(self.options.run_dir / "status.txt", line + "\n")
+            write_text(self.options.run_dir / rundir.STATUS, line + "\n")
 
-    def _read_ending(self) -> None:
-        """The launcher says so in a file when it passed on a signal, and when the job has ended."""
-        if self.options.run_dir is None:
-            return
-        path = self.options.run_dir / "ending"
-        try:
-            changed = path.stat().st_mtime
-            if changed == self._ending_seen:
-                return
-            told = json.loads(path.read_text())
-        except (OSError, ValueError):
-            return
-        self._ending_seen = changed
-        if "exit" in told:
-            code = int(told["exit"])
+    def _note_exit(self, code: int) -> None:
+        """A launcher's job has ended. Nodes end one by one, and what one of them calls an error is one."""
+        if self._last_word is None or not self._last_word.exit_code:
             self._last_word = Ending(f"the job ended with exit code {code}", code)
-        else:
-            name = signal.Signals(int(told.get("signal", signal.SIGTERM))).name
-            self.handle(Ending(f"the job was asked to end by {name}"))
+
+    def _say_fault(self, text: str) -> None:
+        self._print(f"ddetect: {text}.\n")
 
     # ------------------------------------------------------------ life
 
@@ -246,21 +287,24 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             target = self.options.listen
             if not target.startswith("unix:"):
                 target = f"{target.rpartition(':')[0]}:{port}"
-            write_text(self.options.run_dir / "coordinator", target + "\n")
+            write_text(self.options.run_dir / rundir.COORDINATOR, target + "\n")
         log.info("listening on %s", self.options.listen)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.done.set)
         ticks = 0
         while not self.done.is_set():
-            self._read_ending()
             self.handle(Tick())
+            watch = self.job.watch
+            if self.desk.has_many and watch is not None and watch.incident is not None:
+                self._start(self._add_events(watch.incident))
             if ticks % 4 == 0:
                 try:
                     self._paint()
                 except (OSError, ValueError) as error:
                     log.warning("could not write the status line: %s", error)
-                if self._job_is_over():
+                self._launcher_gone = self._job_is_over()
+                if self._launcher_gone:
                     break
             ticks += 1
             try:
@@ -272,33 +316,35 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
 
     async def _last_words(self) -> None:
         """The agents have said theirs (the launcher ends them first): judge, and let notifications go out."""
-        self._read_ending()
-        if self._last_word is not None:
-            self.handle(self._last_word)
+        self.handle(self._last_word or self._abandoned())
+        if self._judging:
+            await asyncio.wait(self._judging, timeout=JUDGE_TIMEOUT_S)
+        if self.job.watch is not None:  # its last judgement did not come in time
+            self.handle(self._last_word or self._abandoned())
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2.0)
         self._writer.shutdown(wait=False, cancel_futures=True)
 
+    def _abandoned(self) -> Ending:
+        """Nobody said how the job ended: who would have said so is gone, or we are sent away."""
+        if not self._launcher_gone:
+            return Ending("ddetect was ended; how the job goes on was not seen", abandoned=True)
+        pids = [str(pid) for pid in self.job.nodes.roster().pid.tolist() if os.path.exists(f"/proc/{pid}")]
+        may = f"; pids {', '.join(pids[:16])} may still run" if pids else ""
+        return Ending(f"its launcher was killed{may}", abandoned=True)
+
     def _job_is_over(self) -> bool:
         """No launcher holds the lock any more, not even a killed one: we must not outlive the job."""
-        if self.options.run_dir is None:
-            return False
-        try:
-            handle = os.open(self.options.run_dir / "members.lock", os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return not self.options.run_dir.exists()
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        finally:
-            os.close(handle)
-        return True
+        return self.options.run_dir is not None and rundir.job_is_over(str(self.options.run_dir))
 
 
 def _alarms_told(run_dir: Path | None) -> int:
     """How many alarms a coordinator before us has handed to the launcher."""
-    return len(list(run_dir.glob("alarm-*.txt"))) if run_dir is not None else 0
+    return (
+        sum(bool(rundir.ALARM.fullmatch(path.name)) for path in run_dir.iterdir())
+        if run_dir is not None
+        else 0
+    )
 
 
 def check_listen(listen: str, token: str | None) -> None:

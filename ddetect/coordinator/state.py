@@ -1,109 +1,127 @@
 """Decide what the coordinator does next. Events in, commands out.
 
-Enters: what agents said, ticks, the end of the job; always with `now` (monotonic seconds) and the unix time for
-output. Leaves: questions to agents and incidents to record. Every rule about a job's state lives in this file.
-Never here: gRPC, clocks, threads, files, logging.
+Enters: what agents said, ticks, opinions, the end of the job; always with `now` (monotonic seconds) and the unix time
+for output. Leaves: questions to agents, cases to judge, incidents to record. When there is reason to look closer the
+triggers say, what becomes of an incident says the table in life.py; here they are joined. An event that raises is
+undone: every value here is replaced and never changed. Never here: gRPC, clocks, threads, files, logging.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+from signal import Signals
 
 from typing_extensions import assert_never
 
 from ddetect.coordinator import life
-from ddetect.coordinator.events import Ask, Command, Ending, Event, Heard, Lost, Record, Tick
-from ddetect.coordinator.gather import join_looks, look_without
-from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes, Pulse
-from ddetect.coordinator.patience import Patience
-from ddetect.coordinator.watch import Inquiry, Question
-from ddetect.correlate.judge import asked_to_end, deaths_in, judge, wants_native
-from ddetect.correlate.motion import moved
-from ddetect.correlate.rules.consequence import was_asked
-from ddetect.correlate.rules.on_purpose import OUTLIVED_S
-from ddetect.correlate.usual import stands_s
-from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
-from ddetect.model import (
-    Cause,
-    Gone,
-    Look,
-    Phase,
-    Proof,
-    Settings,
-    Snapshot,
-    Stage,
-    Status,
-    Verdict,
+from ddetect.coordinator.departed import Departures
+from ddetect.coordinator.due import due_at
+from ddetect.coordinator.events import (
+    Ask,
+    Command,
+    Ending,
+    Event,
+    Heard,
+    Judge,
+    Judged,
+    Lost,
+    Record,
+    Tick,
+    Withdraw,
 )
+from ddetect.coordinator.facts import Facts
+from ddetect.coordinator.gather import look_without
+from ddetect.coordinator.life import Turn
+from ddetect.coordinator.nodes import SILENT_AFTER_S, Nodes
+from ddetect.coordinator.opinion import Case, Opinion, key
+from ddetect.coordinator.patience import Patience
+from ddetect.coordinator.triggers import DEATH, TRIGGERS
+from ddetect.coordinator.triggers.trigger import Suspicion
+from ddetect.coordinator.watch import Question, Watch
+from ddetect.correlate.rules.on_purpose import OUTLIVED_S
+from ddetect.frameworks import FRAMEWORKS
+from ddetect.frameworks.framework import Framework
+from ddetect.frameworks.general import GENERAL
+from ddetect.messages import (
+    Evidence,
+    Hello,
+    JobEnds,
+    NodeBeat,
+    NodeGone,
+    NodeRoster,
+    RanksEnded,
+    TakeEvidence,
+)
+from ddetect.model import Gone, Look, Phase, Proof, Settings, Snapshot, Stage, Status, Unread, Verdict
 
 LOOK_TIMEOUT_S = 8.0  # longer than an agent takes at its slowest; then we go on with the answers that came
 EMPTY_LOOKS = 3  # questions nobody answers before we judge by the beats alone
-DEATH_SETTLES_S = 1.5  # consequences of a death (peers' errors) arrive within this
-SURVIVED_S = 10.0  # steps this long after a death: the job goes on without it
 ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart
-SLOW_STALL_S = 30.0  # ranks move but the job does not step, or one rank alone stands still
-PAUSE_MARGIN = 3.0  # a pause that its framework is known to make must last so much longer
-UNDECIDED_MARGIN = 3.0  # an alarm that names nobody must wait longer
-# No rank has a probe and nobody waits: a job may do one thing nearly all of its time. Also the most that weak motion
-# can stretch a limit.
-UNCOUNTED_MARGIN = 10.0
+MOVES_FOR_S = 1.0  # who goes on, goes on: an interrupted rank moves once, on its way out
 
 
 class JobState:
     """One job's state machine."""
 
-    def __init__(
-        self,
-        job: str,
-        settings: Settings,
-        *,
-        judge: Callable[[Snapshot], Verdict] = judge,
-        first_number: int = 1,
-    ) -> None:
+    def __init__(self, job: str, settings: Settings, *, first_number: int = 1) -> None:
         self.job = job
         self.settings = settings
         self.nodes = Nodes()
         self.patience = Patience(settings)
         self.attempt = 0
-        self.gone: list[tuple[Gone, float]] = []  # with when it happened
-        self.watch: Inquiry | None = None
+        self.departures = Departures()
+        self.watch: Watch | None = None
         self.ending: Ending | None = None
-        self._verdict_on = judge
-        self._number = first_number
-        self._requests = 0
+        self.number = first_number
+        self.requests = 0
         self._question: Question | None = None
-        self._deaths_judged = 0
-        self._ending_at = -math.inf
-        self._restarted: set[str] = set()  # nodes whose ranks are of this attempt
-        self._last_now = -math.inf
+        self.tickets = 0
+        self._case = 0  # the ticket of the case that is being judged; 0 if none is
+        self._leaving: tuple[Turn, str] | None = (
+            None  # the last judgement is awaited, then this is why it is over
+        )
+        self.ending_at = -math.inf
+        self.restarted: frozenset[str] = frozenset()  # nodes whose ranks are of this attempt
+        self.last_now = -math.inf
 
     # ------------------------------------------------------------ the door
 
     def on(self, event: Event, *, now: float, unix_ns: int) -> list[Command]:
-        """Take one event; say what to do."""
-        if self.watch is not None and now - self._last_now > SILENT_AFTER_S:
-            self.watch.still_since = now  # we were frozen ourselves: nobody was watched meanwhile
-        self._last_now = now
+        """Take one event; say what to do. If it raises, nothing has happened."""
+        before, undo_nodes = dict(self.__dict__), self.nodes.begin()
+        try:
+            return self._on(event, now, unix_ns)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            undo_nodes()
+            raise
+
+    def _on(self, event: Event, now: float, unix_ns: int) -> list[Command]:
+        if self.watch is not None and now - self.last_now > SILENT_AFTER_S:
+            # We were frozen ourselves: nobody was watched meanwhile.
+            self.watch = replace(self.watch, still_since=now)
+        self.last_now = now
         match event:
             case Heard():
                 return self._heard(event, now, unix_ns)
             case Lost():
-                self.nodes.node(event.node).connected = False
+                self.nodes.change(event.node, connected=False)
                 if self._question is not None:
-                    self._question.missing.discard(event.node)
+                    self._question = replace(self._question, missing=self._question.missing - {event.node})
                 return []
             case Tick():
                 return self._tick(now, unix_ns)
+            case Judged():
+                return self._judged(event.opinion, now, unix_ns)
             case Ending():
-                return self._end(event, now, unix_ns)
+                return self._end(event, now, unix_ns) if event.is_over else self._wish(event, now, unix_ns)
             case _:
                 assert_never(event)
 
     def _heard(self, event: Heard, now: float, unix_ns: int) -> list[Command]:
-        node = self.nodes.node(event.node)
-        node.heard_at, node.connected = now, True
+        node = self.nodes.change(event.node, heard_at=now, connected=True)
         match event.message:
             case Hello():
                 return []
@@ -112,22 +130,32 @@ class JobState:
             case NodeBeat() as beat:
                 self.nodes.take_beat(event.node, beat, now)
             case NodeGone() as told:
-                known = {_identity(gone) for gone, _ in self.gone}
-                # A process that another node's has replaced may end as it likes.
-                news = [
-                    gone
-                    for gone in told.gone
-                    if _identity(gone) not in known and gone.rank not in node.superseded
-                ]
-                self.gone.extend((gone, now - gone.age_s) for gone in news)
+                self.departures = self.departures.hear(told.gone, now, replaced=node.superseded)
+                if self.ending is not None:
+                    self.departures = self.departures.ended_by(self.ending_at, self._framework)
             case Evidence() as evidence:
-                question = self._question
-                if question is not None and evidence.request == question.request:
-                    question.parts.append(look_without(evidence.look, node.superseded))
-                    question.missing.discard(event.node)
+                self._take_evidence(event.node, evidence)
+            case JobEnds() as told_end:
+                # The last word comes from the launcher that started us, when it ends us: nodes end one by one.
+                if told_end.exit_code is None:
+                    return self._wish(Ending(asked_by(told_end.signal)), now, unix_ns, at=now - told_end.age_s)
+            case RanksEnded() as ended:
+                return self._take_ended(event.node, ended, unix_ns)
             case _:
                 assert_never(event.message)
         return self._tick(now, unix_ns)
+
+    def _take_evidence(self, node: str, evidence: Evidence) -> None:
+        """A part of the look that is open; what comes too late is kept for the next."""
+        look = look_without(evidence.look, set(self.nodes.node(node).superseded))
+        question = self._question
+        if question is not None and evidence.request == question.request:
+            self._question = replace(
+                question, parts=(*question.parts, (node, look)), missing=question.missing - {node}
+            )
+        elif self.watch is not None and evidence.request:
+            others = tuple(part for part in self.watch.late if part[0] != node)
+            self.watch = replace(self.watch, late=(*others, (node, look)))
 
     # ------------------------------------------------------------ time passes
 
@@ -137,195 +165,214 @@ class JobState:
         question = self._question
         if question is not None and (not question.missing or now - question.asked_at > LOOK_TIMEOUT_S):
             commands += self._take_look(question, now, unix_ns)
-        if self.ending is not None and self.ending.exit_code is None and now - self._ending_at > OUTLIVED_S:
-            self.ending = None
-        pulse = self.nodes.pulse(now)
+        self._outlive(now)
+        facts = self._facts(now)
         if self.watch is None:
-            self.watch = self._suspect(pulse, now)
-        elif self._ends_by_us():
-            return commands  # a rank that raises what we sent it has moved, and is no job that goes on
-        elif pulse is not None and self._resumed(self.watch, pulse):
-            reason = f"progress resumed after {now - self.watch.since:.1f} s"
-            commands += self._close(reason, now, unix_ns, learn=True)
+            self._suspect(facts, now)
+        elif self.ending is None and self._leaving is None and self._goes_on(self.watch, facts, now):
+            lasted = f"progress resumed after {now - self.watch.since:.1f} s"
+            commands += self._finish(Turn.MOVES, lasted, now, unix_ns)
         watch = self.watch
-        if watch is not None and self._question is None and now >= watch.next_look_at:
+        idle = self._question is None and not self._case and self.ending is None
+        if watch is not None and idle and now >= watch.next_look_at:
             commands += self._ask(watch, now)
         return commands
 
-    def _ends_by_us(self) -> bool:
-        return self.ending is not None and self.ending.by_us
+    def _outlive(self, now: float) -> None:
+        """A job that survives the wish for its end is watched again, as if it had just begun to stand."""
+        if self.ending is None or self.ending.is_over or now - self.ending_at <= OUTLIVED_S:
+            return
+        self.ending = None
+        if self.watch is not None:
+            self.watch = replace(self.watch, still_since=now)
 
-    def _suspect(self, pulse: Pulse | None, now: float) -> Inquiry | None:
+    def _suspect(self, facts: Facts, now: float) -> None:
         """Is there reason to look closer? What is within limits is learned instead."""
         if self.ending is not None:
-            return None
-        deaths = self._deaths()
-        if len(deaths) > self._deaths_judged:
-            gone, at = min(deaths[self._deaths_judged :], key=lambda death: death[1])
-            steps = pulse.steps if pulse else 0
-            return Inquiry("death", at, Phase.OTHER, steps, gone.rank, now, now)
-        if pulse is None or pulse.phase is Phase.PAUSED:
-            return None
-        self.patience.pace(pulse.steps, pulse.seen_at)
-        limit = self.patience.suspect_after_s(pulse.phase, steps=pulse.steps)
-        if pulse.leaving:  # a job that ends takes its time, and nobody is waited for
-            limit = max(limit, self.settings.startup_s)
-        quiet_s = pulse.seen_at - pulse.activity_at
-        kind, since = "", -math.inf
-        if quiet_s > limit:
-            # Progress is a step, if steps were being made until just now; else whatever moved last.
-            stepping = pulse.activity_at - pulse.step_at < limit
-            kind, since = "activity", pulse.step_at if stepping else pulse.activity_at
-        elif self.patience.learned(pulse.steps):
-            self.patience.see_gap(pulse.phase, quiet_s)
-            slow_limit = max(SLOW_STALL_S, 5 * limit)
-            if pulse.step_at > -math.inf and pulse.seen_at - pulse.step_at > slow_limit:
-                kind, since = "step", pulse.step_at
-            elif pulse.seen_at - pulse.quiet_at > slow_limit and pulse.alive > 1:
-                kind, since = "rank", pulse.quiet_at
-        return Inquiry(kind, since, pulse.phase, pulse.steps, pulse.quiet_rank, now, now) if kind else None
+            return
+        pulse = facts.pulse
+        paused = pulse is None or pulse.phase is Phase.PAUSED
+        if pulse is not None and not paused and not facts.deaths:
+            self.patience = self.patience.pace(pulse.steps, pulse.seen_at)
+            facts = replace(facts, patience=self.patience)
+            if facts.quiet_s <= facts.quiet_limit_s and self.patience.learned(pulse.steps):
+                self.patience = self.patience.see_gap(pulse.phase, facts.quiet_s)
+        for name, trigger in TRIGGERS.items():
+            found = trigger.suspect(facts) if name == DEATH or not paused else None
+            if found is not None:
+                self.watch = _watch(name, found, now)
+                return
 
-    def _resumed(self, watch: Inquiry, pulse: Pulse) -> bool:
-        match watch.kind:
-            case "activity":
-                # Not "later than before": ages jitter with the network. Recent activity is what we want.
-                return pulse.seen_at - pulse.activity_at < self.settings.floor_s
-            case "step":
-                return pulse.step_at > watch.since + 0.001
-            case "rank":
-                return pulse.quiet_rank != watch.rank or pulse.quiet_at > watch.since + 0.001
-            case _:
-                return pulse.step_at > watch.since + SURVIVED_S  # a spare took over, or it was not needed
+    def _goes_on(self, watch: Watch, facts: Facts, now: float) -> bool:
+        over = TRIGGERS[watch.trigger].is_over(watch, facts)
+        since = min(watch.moves_since, now) if over else math.inf
+        if since != watch.moves_since:
+            self.watch = replace(watch, moves_since=since)
+        return now - since >= MOVES_FOR_S
+
+    def _facts(self, now: float) -> Facts:
+        return Facts(
+            self.settings,
+            self.nodes,
+            self.patience,
+            self.nodes.pulse(now),
+            self.departures.open,
+            self.ending,
+        )
+
+    @property
+    def _framework(self) -> Framework:
+        return FRAMEWORKS.get(self.nodes.framework() or Snapshot.framework, GENERAL)
 
     # ------------------------------------------------------------ looking closer
 
-    def _ask(self, watch: Inquiry, now: float) -> list[Command]:
+    def _ask(self, watch: Watch, now: float) -> list[Command]:
         nodes = self.nodes.to_ask()
-        self._requests += 1
-        self._question = Question(self._requests, now, set(nodes))
+        self.requests += 1
+        self._question = Question(self.requests, now, self.nodes.to_wait_for(nodes, now))
         return [
-            Ask(name, TakeEvidence(self._requests, self.nodes.pids_on(name, watch.native))) for name in nodes
+            Ask(name, TakeEvidence(self.requests, self.nodes.pids_on(name, watch.native))) for name in nodes
         ]
 
     def _take_look(self, question: Question, now: float, unix_ns: int) -> list[Command]:
+        """The answers are in: have them judged."""
         self._question = None
         watch = self.watch
         if watch is None:
             return []
-        watch.empty = 0 if question.parts else watch.empty + 1
-        if not question.parts and watch.empty < EMPTY_LOOKS:
-            watch.next_look_at = now + 1.0  # nobody answered: the agents may be on their way back
+        told = {node for node, _ in question.parts}
+        parts = [*question.parts, *(part for part in watch.late if part[0] not in told)]
+        self.watch = watch = replace(watch, empty=0 if parts else watch.empty + 1, late=())
+        if not parts and watch.empty < EMPTY_LOOKS:
+            # Nobody answered: the agents may be on their way back.
+            self.watch = replace(watch, next_look_at=now + 1.0)
             return []
-        look = join_looks(question.parts, self.nodes.unheard(now, hung_up=watch.kind == "death"))
-        watch.looks = [*watch.looks, look][-self.settings.samples :]
-        watch.taken += 1
-        watch.snapshot = self._snapshot(watch, watch.looks, now, unix_ns)
-        watch.native = wants_native(watch.snapshot)
-        if watch.kind == "death":
-            hurry = now - watch.since < DEATH_SETTLES_S
-        else:
-            hurry = watch.taken < self.settings.samples and not watch.empty
-        watch.next_look_at = now + (self.settings.sample_gap_s if hurry else watch.relook_after_s())
-        return [] if hurry else self._judge(watch, now, unix_ns)
+        decide = TRIGGERS[watch.trigger].decides(watch, self._facts(now), now)
+        unread = self.nodes.unheard(now, hung_up=watch.trigger == DEATH)
+        return [
+            self._hand_out(
+                watch, now, unix_ns, parts=tuple(look for _, look in parts), unread=unread, decide=decide
+            )
+        ]
 
-    def _judge(self, watch: Inquiry, now: float, unix_ns: int, *, last: bool = False) -> list[Command]:
-        """Say what we know, louder if it is time. `last`: the job has failed, there will be no later moment."""
-        assert watch.snapshot is not None
-        verdict, shown = self._verdict_on(watch.snapshot), watch.snapshot
-        if verdict.status is Status.HEALTHY:
-            return self._close("looked closer: the job is moving", now, unix_ns, learn=True)
-        if watch.takes_back(verdict) and not last:
+    def _hand_out(
+        self,
+        watch: Watch,
+        now: float,
+        unix_ns: int,
+        *,
+        parts: tuple[Look, ...] = (),
+        unread: tuple[Unread, ...] = (),
+        decide: bool = True,
+        last: bool = False,
+    ) -> Judge:
+        self.tickets += 1
+        self._case = self.tickets
+        stage = watch.incident.stage if watch.incident is not None else Stage.SUSPECTED
+        snapshot = replace(self._snapshot(watch, now, unix_ns), stage=stage)
+        return Judge(Case(self._case, snapshot, parts, unread, watch.alone, decide, last))
+
+    def _hand_out_last(self, watch: Watch, now: float, unix_ns: int) -> Judge:
+        """There will be no other look: the newest there is, with who is silent or has left by now."""
+        silent = self.nodes.unheard(now, hung_up=True)
+        if not watch.looks:
+            return self._hand_out(watch, now, unix_ns, unread=silent, last=True)
+        known = {rank for item in silent for rank in item.ranks}
+        newest = watch.looks[-1]
+        unread = (*(item for item in newest.unread if not known & set(item.ranks)), *silent)
+        looks = (*watch.looks[:-1], replace(newest, unread=unread))
+        self.watch = watch = replace(watch, looks=looks, alone=(*watch.alone[:-1], None))
+        return self._hand_out(watch, now, unix_ns, last=True)
+
+    def _judged(self, opinion: Opinion, now: float, unix_ns: int) -> list[Command]:
+        """An opinion came back. One of a watch that is over by now, or from before a wish, says nothing any more."""
+        watch = self.watch
+        if opinion.ticket != self._case or watch is None:
             return []
-        kept = watch.named is not None and life.stays_named(watch.named[0], verdict, last=last)
-        if watch.kind == "death":
-            self._deaths_judged = len(self._deaths())
-            if asked_to_end(watch.snapshot):
-                return self._close("somebody ended the job", now, unix_ns)
-        elif watch.named is not None and kept:
-            # The snapshot of that verdict is kept too: read again, it gives the same answer.
-            verdict, shown = life.with_deaths(watch.named[0], deaths_in(watch.snapshot)), watch.named[1]
-        else:
-            watch.named = (verdict, shown) if verdict.culprits else None
-        before = watch.incident
-        if before is None:
-            incident = life.opened(self._number, verdict, shown, unix_ns)
-            self._number += 1
-        else:
-            incident = life.rejudged(before, verdict, watch.snapshot, unix_ns)
-        alarm = incident.stage is Stage.SUSPECTED and self._is_time(
-            watch, verdict, now, unix_ns, last=last, kept=kept
+        self._case = 0
+        watch = replace(
+            watch,
+            looks=opinion.snapshot.looks,
+            alone=opinion.alone,
+            taken=watch.taken + 1,
+            native=opinion.native,
         )
-        if alarm:
-            incident = life.confirmed(incident, unix_ns)
-        watch.incident = incident
-        watch.snapshot = watch.told = replace(shown, stage=incident.stage)
-        if watch.kind == "death" and alarm:
-            watch.next_look_at = math.inf
-        # Look again in a while, and surely when an alarm may be due.
-        due = self._due_at(watch, verdict)
-        if now < due < watch.next_look_at:
-            watch.next_look_at = due
-        elif incident.stage is Stage.SUSPECTED and watch.last_looks:
-            watch.next_look_at = now + watch.last_look_after_s()
-        if before is not None and not alarm and life.same_words(before.verdict, verdict):
+        if opinion.verdict is None:
+            self.watch = replace(watch, next_look_at=now + self.settings.sample_gap_s)
             return []
-        return [Record(incident, watch.snapshot, alarm)]
+        commands = self._conclude(watch.looking_again(now), opinion, opinion.verdict, now, unix_ns)
+        if opinion.last and self._leaving is not None:
+            commands += self._finish(*self._leaving, now, unix_ns)
+        return commands
 
-    def _is_time(
-        self, watch: Inquiry, verdict: Verdict, now: float, unix_ns: int, *, last: bool, kept: bool
-    ) -> bool:
-        """Suspicion is quick, alarm is earned. `kept`: the verdict is older than the looks, they cannot prove it."""
-        looked, watch.last_looks = watch.last_looks, 0
-        if watch.kind == "death":
-            if verdict.proof is Proof.STRUCTURAL:
-                return True
-            if self.ending is not None and not last:
-                return False  # somebody wanted it to end
-            if last:
-                return verdict.status is not Status.UNDECIDED
-        snapshot = watch.snapshot
-        assert snapshot is not None
-        if kept and last:
-            return not asked_to_end(snapshot)
-        if watch.kind == "rank" and not verdict.waiting:
-            return False  # an evaluator or a server among the ranks: nobody waits for it
-        if verdict.proof is Proof.STRUCTURAL and verdict.status is not Status.UNDECIDED and not kept:
-            each = (self._verdict_on(self._snapshot(watch, [look], now, unix_ns)) for look in watch.looks)
-            return len(watch.looks) >= self.settings.samples and {life.key(v) for v in each} == {
-                life.key(verdict)
-            }
-        ranks = verdict.culprit_ranks
-        if not ranks or (verdict.cause is Cause.LEFT_EARLY and not verdict.waiting):
-            # Everybody leaves one day, and somebody is last: while anyone moves, the job is ending, not stuck.
-            ranks = tuple(int(rank) for rank in snapshot.roster.rank)
-        motion = moved(snapshot, ranks)
-        if motion.certain:
-            watch.still_since = now
-        if motion.weak:
-            watch.weak_at = now
-        watch.still_since = max(watch.still_since, self.nodes.active_at(ranks))
-        if now < self._due_at(watch, verdict):
-            return False
-        watch.last_looks = looked + 1
-        return last or watch.kind == "death" or watch.looked_its_last  # the dead do not move between looks
+    def _conclude(
+        self, watch: Watch, opinion: Opinion, verdict: Verdict, now: float, unix_ns: int
+    ) -> list[Command]:
+        """Say what we know, louder if it is time."""
+        self.watch = watch
+        if verdict.status is Status.HEALTHY:
+            return self._finish(Turn.MOVES, "looked closer: the job is moving", now, unix_ns)
+        if watch.is_confirmed:
+            differs = watch.differs(verdict)
+            self.watch = watch = replace(watch, other=key(verdict))
+            if differs and not opinion.last:
+                return []
+        facts = self._facts(now)
+        shown, kept = opinion.snapshot, False
+        if watch.trigger == DEATH:
+            self.departures = self.departures.explain(self.departures.open)
+            if opinion.asked:
+                return self._finish(Turn.ENDS, "somebody ended the job", now, unix_ns)
+        elif verdict.status is Status.STOPPED:
+            kept = opinion.asked or self._explains(watch, verdict, opinion)
+            if not kept:
+                return self._die(watch, opinion, verdict, now, unix_ns)
+            self.departures = self.departures.explain(self.departures.open)
+        if kept and watch.named is not None:
+            # The snapshot of that verdict is kept too: read again, it gives the same answer.
+            verdict, shown = life.with_deaths(watch.named[0], opinion.deaths), watch.named[1]
+        elif kept:
+            return []  # somebody ended what nobody had explained yet
+        elif watch.trigger != DEATH:
+            watch = replace(watch, named=(verdict, shown) if verdict.culprits else None)
+        before = watch.incident
+        incident = life.said(before, self.number, verdict, opinion.snapshot, unix_ns)
+        alarm = False
+        if incident.stage is Stage.SUSPECTED:
+            trigger = TRIGGERS[watch.trigger]
+            watch, alarm = trigger.is_time(watch, opinion, verdict, facts, now, kept=kept)
+        if alarm:
+            incident = life.proven(incident, unix_ns)
+        told = replace(shown, stage=incident.stage)
+        self.watch = _next_look(replace(watch, incident=incident, told=told), verdict, alarm, facts, now)
+        deaths_added = kept and before is not None and before.verdict.evidence != verdict.evidence
+        known = before is not None and life.same_words(before.verdict, verdict) and not deaths_added
+        return [] if known and not alarm else [Record(incident, told, alarm)]
 
-    def _due_at(self, watch: Inquiry, verdict: Verdict) -> float:
-        """When patience ends. Weak motion puts that off, and not for ever: a metrics daemon never rests."""
-        after_s = self._confirm_after_s(watch, verdict)
-        at_most_s = UNCOUNTED_MARGIN * self.patience.confirm_after_s(watch.phase, steps=watch.steps)
-        stretched = max(watch.still_since, watch.weak_at) + after_s
-        return min(stretched, watch.still_since + max(after_s, at_most_s))
+    def _explains(self, watch: Watch, verdict: Verdict, opinion: Opinion) -> bool:
+        named = watch.named[0] if watch.named is not None else None
+        fault = bool(self.departures.faults(self._framework))
+        return life.explains(
+            named, confirmed=watch.is_confirmed, verdict=verdict, origin=fault, last=opinion.last
+        )
 
-    def _confirm_after_s(self, watch: Inquiry, verdict: Verdict) -> float:
-        limit = self.patience.confirm_after_s(watch.phase, steps=watch.steps)
-        if watch.snapshot is not None and verdict.proof is Proof.TIME:
-            limit = max(limit, PAUSE_MARGIN * stands_s(watch.snapshot, verdict.culprit_ranks))
-        alone = not verdict.waiting and verdict.proof is Proof.TIME
-        if (alone or not verdict.culprits) and not self.nodes.any_page():
-            return limit * UNCOUNTED_MARGIN
-        return limit * UNDECIDED_MARGIN if verdict.status is Status.UNDECIDED else limit
+    def _die(
+        self, watch: Watch, opinion: Opinion, verdict: Verdict, now: float, unix_ns: int
+    ) -> list[Command]:
+        """Ranks died, and what is open does not explain it: that is an incident of its own."""
+        leaving, commands = self._leaving, self._finish(Turn.REPLACED, "a process died", now, unix_ns)
+        found = TRIGGERS[DEATH].suspect(self._facts(now)) or Suspicion(watch.since, watch.phase, watch.steps)
+        died = replace(
+            _watch(DEATH, found, now),
+            looks=watch.looks,
+            alone=watch.alone,
+            taken=watch.taken,
+            native=watch.native,
+        )
+        self._leaving = leaving
+        return commands + self._conclude(died.looking_again(now), opinion, verdict, now, unix_ns)
 
-    def _snapshot(self, watch: Inquiry, looks: list[Look], now: float, unix_ns: int) -> Snapshot:
+    def _snapshot(self, watch: Watch, now: float, unix_ns: int) -> Snapshot:
         return Snapshot(
             job=self.job,
             attempt=self.attempt,
@@ -335,99 +382,177 @@ class JobState:
             stalled_for_s=now - watch.since,
             roster=self.nodes.roster(),
             beats=self.nodes.beats(now),
-            looks=tuple(looks),
+            looks=watch.looks,
             gone=tuple(replace(gone, age_s=now - at) for gone, at in self.gone),
             limits=self.patience.limits(),
             settings=self.settings,
         )
 
+    @property
+    def gone(self) -> tuple[tuple[Gone, float], ...]:
+        """Everybody who ended, with when."""
+        return self.departures.all
+
     # ------------------------------------------------------------ the end of a watch, of an attempt, of the job
 
-    def _close(self, reason: str, now: float, unix_ns: int, *, learn: bool = False) -> list[Command]:
-        """End the watch. A gap that ended by itself (`learn`) was normal, unless something was plainly broken."""
+    def _finish(self, turn: Turn, reason: str, now: float, unix_ns: int) -> list[Command]:
+        """End the watch. A gap that ended by itself was normal, unless something was plainly broken."""
         watch, self.watch, self._question = self.watch, None, None
+        self._case, self._leaving = 0, None
         if watch is None:
             return []
         lasted = now - watch.since
         incident = watch.incident
         broken = incident is not None and incident.verdict.proof is Proof.STRUCTURAL
-        if learn and not broken and watch.kind != "death" and self.patience.learned(watch.steps):
-            self.patience.learn(watch.phase, lasted)
+        if (
+            turn is Turn.MOVES
+            and not broken
+            and watch.trigger != DEATH
+            and self.patience.learned(watch.steps)
+        ):
+            self.patience = self.patience.learn(watch.phase, lasted)
         if incident is None or watch.told is None:
             return []
-        return [Record(life.closed(incident, reason, lasted, unix_ns, recovered=learn), watch.told)]
+        command = life.over(incident, watch.told, turn, reason, lasted, unix_ns)
+        if not isinstance(command, Withdraw):
+            self.number = incident.number + 1
+        return [command]
+
+    def _wish(
+        self, event: Ending, now: float, unix_ns: int, *, at: float | None = None
+    ) -> list[Command]:
+        """Somebody wants the job to end: what dies now dies as it should. A fault from before is judged at once."""
+        at = now if at is None else at
+        if now - at > OUTLIVED_S:
+            return []  # told again after a reconnect, and the job has outlived it
+        if self.ending is not None and (self.ending.is_over or self.ending.reason == event.reason):
+            return []  # a launcher says it until the job is gone
+        first = self.ending is None
+        self.ending = event
+        if not first:
+            return []
+        self.ending_at, self._question = at, None
+        if self._leaving is None:
+            self._case = 0  # what is seen from now on says nothing about the hang
+        self.departures = self.departures.ended_by(at, self._framework)
+        watch = self.watch
+        if self.departures.faults(self._framework) and not event.by_us and self._leaving is None:
+            if watch is None:
+                watch = self._watch_deaths(now)
+            self.watch = watch
+            return [self._hand_out_last(watch, now, unix_ns)]
+        if watch is not None and watch.trigger == DEATH and watch.incident is None:
+            self.watch = None
+        return []
 
     def _end(self, event: Ending, now: float, unix_ns: int) -> list[Command]:
-        """Say the last word: a death that nobody asked for is judged with what we have."""
-        commands: list[Command] = []
-        asked = self.ending is not None  # a signal was passed on before: what died since died as it should
-        self.ending, self._ending_at = event, now
-        if event.by_us:
-            self._question = None  # what is seen from now on says nothing about the hang
+        """Say the last word: a death that nobody asked for is judged with what we have, and then it is over."""
+        wish, self.ending = self.ending, event
+        asked = wish is not None and not wish.is_over
+        reason = f"{wish.reason}; {event.reason}" if wish is not None and asked else event.reason
+        turn = Turn.ENDS_WELL if event.exit_code == 0 and not asked else Turn.ENDS
         watch = self.watch
-        unjudged = len(self._deaths()) > self._deaths_judged
-        if watch is not None and watch.kind == "death" and watch.incident is not None:
-            unjudged = unjudged or watch.incident.stage is Stage.SUSPECTED  # what only time proves: it is up
-        if event.exit_code and not asked and unjudged:
-            late = watch
-            if late is None or late.kind != "death":
-                first = min(at for _, at in self._deaths())
-                late = Inquiry("death", first, Phase.OTHER, 0, -1, now, now)
-                late.looks = list(watch.looks) if watch is not None else []
-            late.looks = [*late.looks[:-1], self._last_look(late, now)]
-            late.snapshot = self._snapshot(late, late.looks, now, unix_ns)
-            if watch is not None and watch.named is not None:
-                verdict = self._verdict_on(late.snapshot)
-                if life.stays_named(watch.named[0], verdict, last=True):
-                    watch.snapshot, late = late.snapshot, watch  # they died of what we have named
-            if late is not watch:
-                commands += self._close("a process died", now, unix_ns)
-                watch = self.watch = late
-            commands += self._judge(late, now, unix_ns, last=True)
-        if event.exit_code is not None:
-            commands += self._close(event.reason, now, unix_ns)
-        elif watch is not None and watch.kind == "death" and watch.incident is None:
-            self.watch = None
-        return commands
+        if wish is not None and wish.is_over:
+            return self._finish(turn, reason, now, unix_ns)  # told twice: nobody waits any longer
+        if self._leaving is not None or (
+            asked and self._case and watch is not None and watch.trigger == DEATH
+        ):
+            self._leaving = (turn, reason)  # its last judgement is on the way
+            return []
+        if event.exit_code != 0 and not asked and self._died_unheard():
+            self._leaving = (turn, reason)
+            watch = self.watch = watch or self._watch_deaths(now)
+            return [self._hand_out_last(watch, now, unix_ns)]
+        return self._finish(turn, reason, now, unix_ns)
 
-    def _last_look(self, watch: Inquiry, now: float) -> Look:
-        """The newest look there is, with who is silent or has left by now."""
-        look = watch.looks[-1] if watch.looks else join_looks([])
-        silent = self.nodes.unheard(now, hung_up=True)
-        known = {rank for item in silent for rank in item.ranks}
-        return replace(look, unread=(*(item for item in look.unread if not known & set(item.ranks)), *silent))
+    def _died_unheard(self) -> bool:
+        """Whether ranks died and nobody was told: not judged yet, or of a suspicion whose time is up by that."""
+        watch = self.watch
+        if self.departures.open or watch is None or watch.incident is None:
+            return bool(self.departures.open)
+        return watch.incident.stage is Stage.SUSPECTED and bool(self.departures.deaths)
 
-    def _deaths(self) -> list[tuple[Gone, float]]:
-        """Rank processes that ended as they should not, first to last as told."""
-        return [(gone, at) for gone, at in self.gone if gone.is_death and not was_asked(gone)]
+    def _watch_deaths(self, now: float) -> Watch:
+        found = TRIGGERS[DEATH].suspect(self._facts(now))
+        assert found is not None
+        return _watch(DEATH, found, now)
+
+    def _take_ended(self, name: str, ended: RanksEnded, unix_ns: int) -> list[Command]:
+        """We ended the ranks of a node: what would not die, and what was left on purpose, is evidence."""
+        watch = self.watch
+        if watch is None or watch.incident is None or watch.told is None:
+            return []
+        lines = [f"{what} on {name} could not be ended" for what in ended.alive]
+        lines += [f"{what} on {name} was left: it has a session of its own" for what in ended.left]
+        if not lines:
+            return []
+        verdict = life.with_deaths(watch.incident.verdict, tuple(lines))
+        incident = life.said(watch.incident, self.number, verdict, watch.told, unix_ns)
+        self.watch = replace(watch, incident=incident)
+        return [Record(incident, watch.told)]
 
     def _take_roster(self, name: str, new: NodeRoster, now: float, unix_ns: int) -> list[Command]:
         """Other processes than before mean a restart: the first node to say so begins an attempt, the rest join it."""
         node = self.nodes.node(name)
         old = node.coming or node.roster
-        node.coming = new
-        if old is None or _processes(new) - _processes(old):
-            self.nodes.claim(name, new, now)
         if old is None or not _replaces(old, new):
+            self.nodes.change(name, coming=new)
+            if old is None or _processes(new) - _processes(old):
+                self.nodes.claim(name, new, now)
             return []
-        node.beats, node.since = None, math.inf  # what was heard of the old ranks says nothing of the new
-        if self.attempt and name not in self._restarted and now - self.nodes.attempt_at < ONE_RESTART_S:
-            self._restarted.add(name)
+        joins = (
+            self.attempt > 0 and name not in self.restarted and now - self.nodes.attempt_at < ONE_RESTART_S
+        )
+        # Judged as the job was before: afterwards nobody who died is missed any more.
+        commands = [] if joins else self._end_attempt(now, unix_ns)
+        # What was heard of the old ranks says nothing of the new.
+        self.nodes.change(name, coming=new, beats=None, since=math.inf)
+        self.nodes.claim(name, new, now)
+        if joins:
+            self.restarted |= {name}
             ranks = {int(rank) for rank in new.roster.rank}
             pids = {int(pid) for pid in new.roster.pid}
-            self.gone = [item for item in self.gone if item[0].rank not in ranks or item[0].pid in pids]
-            self._deaths_judged = min(self._deaths_judged, len(self._deaths()))
-            return []
-        commands = self._close("the job was restarted", now, unix_ns)
+            self.departures = self.departures.without(ranks, pids)
+            return commands
         self.ending = None  # whoever asked the ranks to end has new ones now
-        self.attempt, self.nodes.attempt_at, self._restarted = self.attempt + 1, now, {name}
-        self.gone.clear()
-        self._deaths_judged = 0
+        self.attempt, self.nodes.attempt_at = self.attempt + 1, now
+        self.restarted, self.departures = frozenset({name}), Departures()
         return commands
 
+    def _end_attempt(self, now: float, unix_ns: int) -> list[Command]:
+        """Its ranks are replaced: what ended them is judged with what we have."""
+        why = (Turn.ENDS, "the job was restarted")
+        if self._leaving is not None or self.ending is not None or not self._died_unheard():
+            return self._finish(*why, now, unix_ns) if self._leaving is None else []
+        watch = self.watch = self.watch or self._watch_deaths(now)
+        self._question, self._leaving = None, why
+        return [self._hand_out_last(watch, now, unix_ns)]
 
-def _identity(gone: Gone) -> tuple[object, ...]:
-    return (gone.rank, gone.role, gone.index, gone.pid, gone.how)  # a pid alone repeats across hosts and pods
+
+def asked_by(number: int) -> str:
+    """Who ended the job, in words that stay the same however often it is told."""
+    try:
+        name = Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"the job was asked to end by {name}"
+
+
+def _watch(trigger: str, found: Suspicion, now: float) -> Watch:
+    return Watch(trigger, found.since, found.phase, found.steps, found.rank, now, now)
+
+
+def _next_look(watch: Watch, verdict: Verdict, alarm: bool, facts: Facts, now: float) -> Watch:
+    """Look again in a while, and surely when an alarm may be due; at the dead nobody looks twice."""
+    if watch.trigger == DEATH and alarm:
+        return replace(watch, next_look_at=math.inf)
+    due = due_at(watch, verdict, facts)
+    if now < due < watch.next_look_at:
+        return replace(watch, next_look_at=due)
+    suspected = watch.incident is not None and watch.incident.stage is Stage.SUSPECTED
+    if suspected and watch.last_looks:
+        return replace(watch, next_look_at=now + watch.last_look_after_s())
+    return watch
 
 
 def _replaces(old: NodeRoster, new: NodeRoster) -> bool:

@@ -1,4 +1,4 @@
-"""A stall or a death that is being looked at, and how long until the next look.
+"""A reason to look closer that is being followed, as a value, and how long until the next look.
 
 Looks come at uneven gaps: a program that repeats every few seconds would else be met at the same place each time, and
 what moves would seem to stand still. Never here: how to judge, limits, what a look shows.
@@ -7,9 +7,9 @@ what moves would seem to stand still. Never here: how to judge, limits, what a l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from ddetect.coordinator import life
+from ddetect.coordinator.opinion import Answer, key
 from ddetect.model import Incident, Look, Phase, Snapshot, Stage, Verdict
 
 RELOOK_S = (4.0, 2.3, 3.3, 2.9)
@@ -18,54 +18,58 @@ LAST_LOOKS_S = (0.7, 1.1)
 """Patience is up: so many looks more before an alarm that only time proves."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Question:
     """Evidence asked for and not yet complete."""
 
     request: int
     asked_at: float
-    missing: set[str]
-    parts: list[Look] = field(default_factory=list)
+    missing: frozenset[str]
+    parts: tuple[tuple[str, Look], ...] = ()  # with the node that it came from
 
 
-@dataclass(slots=True)
-class Inquiry:
-    """A stall or a death that is being looked at."""
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is being looked at, and what was found so far."""
 
-    kind: str  # activity, step, rank, death
+    trigger: str  # the reason's name
     since: float  # last progress
     phase: Phase
     steps: int
     rank: int
     next_look_at: float
     still_since: float  # patience counts from here: when we began to look, or saw certain motion
-    looks: list[Look] = field(default_factory=list)
+    looks: tuple[Look, ...] = ()
+    alone: tuple[Answer | None, ...] = ()  # what each of them says by itself, where that was asked
     taken: int = 0  # looks taken so far
     empty: int = 0  # questions in a row that nobody answered
+    late: tuple[tuple[str, Look], ...] = ()  # evidence that came after its question was closed
     native: tuple[int, ...] = ()
     incident: Incident | None = None
-    snapshot: Snapshot | None = None
     weak_at: float = -math.inf  # when we last saw weak motion: a child's bytes, another thread
-    named: tuple[Verdict, Snapshot] | None = None  # a stall: who was named before anybody died of it
+    named: tuple[Verdict, Snapshot] | None = None  # who was named before anybody died of it
     told: Snapshot | None = None  # the evidence of the verdict that the incident has
     last_looks: int = 0  # looks since patience was up
-    _relooks: int = 0
-    _other: tuple[object, ...] = ()  # another answer than the alarm's, heard once
+    stands_s: float = 0.0  # a pause that the framework is known to make where the culprits are
+    moves_since: float = math.inf  # since when it seems to go on
+    relooks: int = 0
+    other: Answer = ()  # another answer than the alarm's, heard once
 
-    def takes_back(self, verdict: Verdict) -> bool:
-        """Whether this answer is not the alarm's and is heard for the first time. It is remembered for the next look.
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether somebody was told."""
+        return self.incident is not None and self.incident.stage is Stage.CONFIRMED
 
-        A look may meet a job that has just gone on.
-        """
-        if self.incident is None or self.incident.stage is not Stage.CONFIRMED:
+    def differs(self, verdict: Verdict) -> bool:
+        """Whether this is not the alarm's answer, and heard for the first time: a look may meet a job that goes on."""
+        if self.incident is None or not self.is_confirmed:
             return False
-        before, self._other = self._other, life.key(verdict)
-        return self._other not in (before, life.key(self.incident.verdict))
+        return key(verdict) not in (self.other, key(self.incident.verdict))
 
-    def relook_after_s(self) -> float:
-        """How long until the next look, if nothing hurries."""
-        self._relooks += 1
-        return RELOOK_S[(self._relooks - 1) % len(RELOOK_S)]
+    def looking_again(self, now: float) -> Watch:
+        """The next look, if nothing hurries."""
+        after_s = RELOOK_S[self.relooks % len(RELOOK_S)]
+        return replace(self, relooks=self.relooks + 1, next_look_at=now + after_s)
 
     @property
     def looked_its_last(self) -> bool:

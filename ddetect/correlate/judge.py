@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,6 +77,24 @@ def judge(
     return said(scene, _judge(scene))
 
 
+class Examined(NamedTuple):
+    """All that is asked of a snapshot, found in one go."""
+
+    verdict: Verdict | None
+    native: tuple[int, ...]
+    asked: bool
+    deaths: tuple[str, ...]
+
+
+def examine(snapshot: Snapshot, *, decide: bool = True, frameworks: Registry = FRAMEWORKS) -> Examined:
+    """The verdict (if it is to be decided), whose native stack would help, and of the dead: were they meant to die."""
+    scene = Scene(snapshot, frameworks)
+    verdict = said(scene, _judge(scene)) if decide else None
+    asked = bool(snapshot.gone) and on_purpose(scene) is not None
+    deaths = death_lines(deaths_of(scene), scene.framework) if snapshot.gone else ()
+    return Examined(verdict, _wants_native(scene), asked, deaths)
+
+
 def _judge(scene: Scene) -> Verdict:
     waits = find_waits(scene)
     findings = [finding for rule in RULES for finding in rule(scene, waits)]
@@ -91,7 +110,10 @@ def wants_native(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple
     """The processes whose native stack would decide something: a culprit asleep on a futex at a line of the user's,
     a busy one that may be in `.item()`, and one of those that seem to wait in backward.
     """
-    scene = Scene(snapshot, frameworks)
+    return _wants_native(Scene(snapshot, frameworks))
+
+
+def _wants_native(scene: Scene) -> tuple[int, ...]:
     one = (*_backward_to_prove(scene), *_steps_to_see_through(scene))
     if not (scene.asks_lock | scene.asks_device | scene.native_fades).any():
         return one
@@ -103,19 +125,6 @@ def wants_native(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple
     unclear |= scene.may_wait_for_device & ~waits.blocked
     ranks = scene.members[scene.asks_lock & suspects | unclear | scene.native_fades & scene.live]
     return tuple(sorted({*one, *(pid for pid in (scene.pid(int(rank)) for rank in ranks[:16]) if pid)}))
-
-
-def asked_to_end(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> bool:
-    """Whether somebody wanted the job to end: what died of that is no alarm."""
-    return bool(snapshot.gone) and on_purpose(Scene(snapshot, frameworks)) is not None
-
-
-def deaths_in(snapshot: Snapshot, frameworks: Registry = FRAMEWORKS) -> tuple[str, ...]:
-    """Evidence: the ranks that died, a line each."""
-    if not snapshot.gone:
-        return ()
-    scene = Scene(snapshot, frameworks)
-    return death_lines(deaths_of(scene), scene.framework)
 
 
 def _backward_to_prove(scene: Scene) -> tuple[int, ...]:

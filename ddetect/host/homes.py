@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from posixpath import basename, dirname, isabs, join, normpath
 
+from ddetect_probe import rundir
+
 from ddetect.host.distributions import code_of_main, editable_code
 from ddetect.host.proc import read_cmdline, read_environ, read_stat
 from ddetect.model.homes import CodeHomes, Owner, join_homes, whose
@@ -38,7 +40,7 @@ class Facts:
 
 def read_homes(run_dir: str) -> CodeHomes:
     """What the probes of this node told: one file for all ranks that said the same."""
-    folder = os.path.join(run_dir, "homes")
+    folder = os.path.join(run_dir, rundir.HOMES)
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
     except OSError:

@@ -108,8 +108,31 @@ class CallsRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class ExitedWith:
+    """Ranks exited with this code, and raised nothing."""
+
+    named: Members
+    code: int
+    where: Where | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """Ranks were aborted inside an operation, because of what a peer sent: members made different calls.
+
+    `sides`, and the parts in which they differ, where that is told; else nobody is named.
+    """
+
+    victims: Members
+    op: OpLabel
+    parts: tuple[Part, ...] = ()
+    sides: tuple[Side, ...] = ()
+    named: Members = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Vanished:
-    """Ranks are gone without a word; `each`: the signal was meant for each of them."""
+    """Ranks are gone without a word; `each`: the signal was meant for each of them. 0: nobody saw what ended them."""
 
     named: Members
     pid: int
@@ -254,7 +277,7 @@ class RanksUnread:
 
 Claim = (
     Each | Disagree | Circle | OwnGroups | NobodyLeaves | NobodyMeets | DeviceBehind | RaisedFirst | CallsRefused
-    | Vanished
+    | ExitedWith | Aborted | Vanished
     | WorkersKilled | LeftBehind | OnPurpose | FellSilent | OldestDeaths | MissingUnknown | CallUnknown
     | MayWaitForDevice | StepUntold | JobIs
 )  # fmt: skip

@@ -70,6 +70,9 @@ class Act(Enum):
     TIMED_OUT = auto()  # waiting for a peer
     WAS_KILLED = auto()
     WAS_ENDED_BY = auto()  # signal
+    WAS_ABORTED = auto()  # op, by its framework
+    EXITED_WITH = auto()  # said: the code
+    VANISHED = auto()  # and nobody saw how
     LOST_WORKER = auto()
     FELL_SILENT = auto()
 

@@ -87,6 +87,22 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
+class LastCall:
+    """The newest call with others that a process made, as its page told when it was gone; empty: not told."""
+
+    inside: bool = False  # it was still inside when it ended
+    op: str = ""  # "all_reduce"
+    backend: str = ""
+    group: str = ""  # the group's own name: "0"
+    label: str = ""  # and how a report calls it
+    seq: int = UNKNOWN
+    root: int = UNKNOWN
+    reduce_op: str = ""
+    elements: int = UNKNOWN  # of its tensor
+    size: int = UNKNOWN  # how many members the group has
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """A process of the job that ended, and its last words. Newest exception, where it was raised."""
 
@@ -99,6 +115,13 @@ class Gone:
     exception: str = ""  # "ValueError: bad shard"
     where: Frame | None = None
     signal: int = 0  # what killed it, where the kernel told us; 0 if nothing did or nobody knows
+    code: int = (
+        UNKNOWN  # what it exited with, as the kernel told; UNKNOWN where a signal ended it or nobody knows
+    )
+    last_call: LastCall | None = None
+    stack: tuple[Frame, ...] = ()  # of the thread that trains, where a fatal signal made Python write it down
+    below: bool = False  # and the thread that the signal met runs no Python
+    stderr: tuple[str, ...] = ()  # its last lines, where it is a regular file
 
     @property
     def is_death(self) -> bool:

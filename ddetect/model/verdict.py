@@ -33,6 +33,7 @@ class Stage(str, Enum):
     SUSPECTED = "suspected"
     CONFIRMED = "confirmed"
     CLOSED = "closed"
+    WITHDRAWN = "withdrawn"  # it was nothing: no folder says so
 
 
 class Proof(str, Enum):
@@ -194,6 +195,7 @@ class Incident:
     stalled_for_s: float
     last_progress_unix_ns: int
     judged_at_unix_ns: int  # of the first judgement
+    said_at_unix_ns: int = 0  # of the words as they are now
     confirmed_at_unix_ns: int | None = None
     closed: Closed | None = None
     history: tuple[Judgement, ...] = ()

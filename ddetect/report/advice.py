@@ -69,6 +69,12 @@ def _of_values(cause: Cause, deed: Deed | None, held: Sequence[StuckIn], names: 
             return [f"See why no batch comes{f': {names.words.starved}' if names.words.starved else ''}."]
         case Cause.RENDEZVOUS:
             return _rendezvous(deed, names)
+        case Cause.KILLED_BY_SIGNAL if deed is not None and deed.act is Act.VANISHED:
+            return [
+                "Find out how it ended: its stderr, or its exit code in the launcher's log (137 or -9 is SIGKILL)."
+            ]
+        case Cause.PYTHON_EXCEPTION if deed is not None and deed.act is Act.EXITED_WITH:
+            return [f"Find what exits with code {deed.said}: sys.exit, os._exit, or a library below Python."]
         case _:
             return []
 

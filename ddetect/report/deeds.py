@@ -47,6 +47,7 @@ _PLAIN = {
     Act.LEFT_EARLY: "left its process group",
     Act.TIMED_OUT: "timed out",
     Act.WAS_KILLED: "was killed",
+    Act.VANISHED: "vanished, and its exit code was not seen",
     Act.LOST_WORKER: "lost its loader worker",
     Act.FELL_SILENT: "fell silent with its node",
 }
@@ -98,6 +99,10 @@ def _about(deed: Deed, names: Names) -> str:
             return f"raised {deed.said}"
         case Act.RAISED_AND_STAYS:
             return f"raised {deed.said.splitlines()[0][:_MOST_SAID] if deed.said else 'an exception'}"
+        case Act.WAS_ABORTED:
+            return f"was aborted inside {op_words(deed.op, names)}"
+        case Act.EXITED_WITH:
+            return f"exited with code {deed.said} without an exception"
         case Act.WAS_ENDED_BY:
             return f"ended by {name_signal(deed.signal)}"
         case _:

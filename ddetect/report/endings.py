@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from ddetect.model import Names
 from ddetect.model.claims import (
+    Aborted,
     CallsRefused,
     Claim,
+    ExitedWith,
     FellSilent,
     LeftBehind,
     OldestDeaths,
@@ -20,7 +22,7 @@ from ddetect.model.claims import (
     WorkersKilled,
 )
 from ddetect.model.deeds import Act, Deed, Side
-from ddetect.report.deeds import deed_words, worker_words
+from ddetect.report.deeds import call_words, deed_words, op_words, worker_words
 from ddetect.report.words import first_line, format_where, name_members, name_signal
 
 _MOST_WORDS = 2
@@ -38,6 +40,11 @@ def ending_words(claim: Claim, names: Names) -> str:
         case CallsRefused(sides, _, exception):
             calls = "; ".join(_refused(side, ranks) for side in sides)
             return f"{ranks.noun}s called collectives that do not fit: {calls}; refused with {first_line(exception)}"
+        case ExitedWith(named, code, where):
+            at = f"; last seen in {format_where(where)}" if where else ""
+            return f"{name_members(named, ranks)} exited with code {code} without an exception{at}"
+        case Aborted():
+            return _aborted(claim, ranks)
         case Vanished():
             return _vanished(claim, ranks)
         case WorkersKilled(workers):
@@ -83,11 +90,32 @@ def died(deeds: Sequence[tuple[int, Deed]], names: Names) -> str:
 
 def _vanished(claim: Vanished, ranks: Names) -> str:
     who, by = name_members(claim.named, ranks), name_signal(claim.signal)
+    if not claim.signal and len(claim.named) > 1:
+        return f"{who} vanished in the same moment; their exit codes were not seen"
     if len(claim.named) > 1:
         rest = f"each was killed by {by}" if claim.each else "one was killed, and the rest was ended after it"
         return f"{who} vanished in the same moment: {rest}"
     at = f"; last seen in {format_where(claim.where)}" if claim.where else ""
+    if not claim.signal:
+        return f"{who} (pid {claim.pid}) vanished; its exit code was not seen{at}"
     return f"{who} (pid {claim.pid}) vanished without a word: killed by {by}{at}"
+
+
+def _aborted(claim: Aborted, ranks: Names) -> str:
+    verb = "was" if len(claim.victims) == 1 else "were"
+    op = op_words(claim.op, ranks)
+    said = f"{name_members(claim.victims, ranks)} {verb} aborted inside {op}"
+    if not claim.sides:
+        return f"{said}: what a peer sent does not fit; which {ranks.noun} called something else is not known"
+    parts = ", ".join(part.value for part in claim.parts)
+    sides = "; ".join(called(side, ranks) for side in claim.sides)
+    return f"{ranks.noun}s disagree on the {parts} of {op}: {sides}; {said}"
+
+
+def called(side: Side, names: Names) -> str:
+    """Write "ranks 0-1 called broadcast(root 0) in train.py:9 main"."""
+    at = format_where(side.where)
+    return f"{name_members(side.members, names)} called {call_words(side.call)}{f' in {at}' if at else ''}"
 
 
 def _silent(claim: FellSilent, ranks: Names) -> str:

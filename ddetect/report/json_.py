@@ -52,6 +52,7 @@ def verdict_json(incident: Incident) -> dict[str, Any]:
         "stalled_for_s": _seconds(incident.stalled_for_s),
         "last_progress_unix_ns": incident.last_progress_unix_ns,
         "judged_at_unix_ns": incident.judged_at_unix_ns,
+        "said_at_unix_ns": incident.said_at_unix_ns or incident.judged_at_unix_ns,
         "incident": incident.number,
     }
     if verdict.left_open is not None:

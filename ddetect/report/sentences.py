@@ -25,8 +25,8 @@ from ddetect.model.claims import (
 )
 from ddetect.model.deeds import Part, Side, Through
 from ddetect.rankset import format_members
-from ddetect.report.deeds import call_words, deed_words, op_words, waiting_words
-from ddetect.report.endings import died, ending_words
+from ddetect.report.deeds import deed_words, op_words, waiting_words
+from ddetect.report.endings import called, died, ending_words
 from ddetect.report.states import state_words
 from ddetect.report.words import PLAIN, format_where, list_members, name_members
 
@@ -105,7 +105,7 @@ def side_words(side: Side, names: Names = PLAIN) -> str:
     """Write "ranks 0-1 called broadcast(root 0) in train.py:9 main": also a line of evidence."""
     who, at = name_members(side.members, names), format_where(side.where)
     if not side.seen:
-        return f"{who} called {call_words(side.call)}{f' in {at}' if at else ''}"
+        return called(side, names)
     root = f" from root {format_members((side.call.root,))}" if side.call.root >= 0 else ""
     verb = "is" if len(side.members) == 1 else "are"
     return f"{who} {verb} in {side.call.op}{root}{f' at {at}' if at else ''}"

@@ -84,6 +84,9 @@ _EVERY_TIME = tuple(
         Scenario("never_joined", _HANG, Cause.RENDEZVOUS, _TIME, "wait_for_license", before_first_step=True),
         Scenario("never_started", _HANG, Cause.RENDEZVOUS, _TIME, starts_itself=True, before_first_step=True),
         Scenario("network_down", _HANG, Cause.ALL_ENTERED_NONE_LEFT, _TIME, culprits=nobody, own_network=True),
+        Scenario(
+            "mismatch_abort", _STOPPED, Cause.COLLECTIVE_MISMATCH, _STRUCTURAL, "average_scores", culprits=minority
+        ),
         Scenario("rank_killed", _STOPPED, Cause.KILLED_BY_SIGNAL, _STRUCTURAL),
         Scenario("rank_raises", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "parse_record"),
         Scenario("compile_one_rank", _HANG, Cause.BUILDING, _TIME, "lower_graph"),
@@ -124,6 +127,8 @@ _OFF_MAIN = tuple(
         ),
         # All main threads wait for a future: what is to be heard is what one rank's other thread waits for.
         Scenario("async_save_lock", _HANG, Cause.FILE_IO, _TIME, "write_shard"),
+        # Here another process of that rank does; what is to be heard is which rank waits for it, and where.
+        Scenario("async_save_hang", _HANG, Cause.USER_CODE, _TIME, "wait_for_save"),
         *(
             Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody)
             for name in ("healthy_executor", "healthy_joined", "healthy_thread_loop")
@@ -222,14 +227,16 @@ _ALL = (
     Scenario("thread_at_exit", _HANG, Cause.LEFT_EARLY, _STRUCTURAL),
     # The process lives on, so the job hangs; what happened is the exception, and the line is where it was raised.
     Scenario("raised_in_exit", _HANG, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "parse_record"),
+    # No exception and no signal: an exit code, which only the parent is told.
+    Scenario("exit_in_spawn", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, starts_itself=True),
     Scenario("unused_parameters", _STOPPED, Cause.PYTHON_EXCEPTION, _STRUCTURAL, "predict"),
     # healthy: these end by themselves with exit code 0, and nobody is alarmed
     *(
         Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody, every_time=name == "healthy")
         for name in (
-            "healthy", "healthy_accumulation", "healthy_compile", "healthy_epochs", "healthy_evaluation",
+            "healthy", "healthy_accumulation", "healthy_async_save", "healthy_compile", "healthy_epochs", "healthy_evaluation",
             "healthy_first_checkpoint", "healthy_growing", "healthy_join", "healthy_lr_finder", "healthy_paused",
-            "healthy_plain_loop", "healthy_remote_evaluation", "healthy_resumed", "healthy_slow_data", "healthy_spikes",
+            "healthy_plain_loop", "healthy_reexec", "healthy_remote_evaluation", "healthy_resumed", "healthy_slow_data", "healthy_spikes",
             "healthy_tokenizing",
         )
     ),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing_extensions import assert_never
 
+from google.protobuf.message import DecodeError
+
 from ddetect import messages as say
 from ddetect import model
 from ddetect.errors import NetworkError
@@ -40,6 +42,13 @@ def encode_from_agent(message: say.FromAgent) -> agent_pb2.AgentMessage:
             )
         case say.NodeGone():
             return agent_pb2.AgentMessage(gone=agent_pb2.NodeGone(gone=gone_pb(message.gone)))
+        case say.JobEnds():
+            # An exit code of None is left out, which the constructor does by itself.
+            ends = agent_pb2.JobEnds(signal=message.signal, exit_code=message.exit_code, age_s=message.age_s)
+            return agent_pb2.AgentMessage(job_ends=ends)
+        case say.RanksEnded():
+            ended = agent_pb2.RanksEnded(killed=message.killed, alive=message.alive, left=message.left)
+            return agent_pb2.AgentMessage(ranks_ended=ended)
         case say.Evidence():
             evidence = agent_pb2.Evidence(request=message.request, look=bundle_pb(message.look))
             return agent_pb2.AgentMessage(evidence=evidence)
@@ -67,11 +76,32 @@ def _decode_from_agent(message: agent_pb2.AgentMessage) -> say.FromAgent:
             return say.NodeBeat(message.beat.roster_version, table_from(model.Beats, message.beat.beats))
         case "gone":
             return say.NodeGone(gone_from(message.gone.gone))
+        case "job_ends":
+            ends = message.job_ends
+            return say.JobEnds(
+                ends.signal, ends.exit_code if ends.HasField("exit_code") else None, ends.age_s
+            )
+        case "ranks_ended":
+            ended = message.ranks_ended
+            return say.RanksEnded(tuple(ended.killed), tuple(ended.alive), tuple(ended.left))
         case "evidence":
             seen = message.evidence
             return say.Evidence(seen.request, bundle_from(model.Look, seen.look))
         case other:
             raise NetworkError(f"an agent sent a message this ddetect does not know ({other})", _SAME_VERSION)
+
+
+def agent_bytes(message: say.FromAgent) -> bytes:
+    """What an agent said, as it is kept."""
+    return encode_from_agent(message).SerializeToString()
+
+
+def agent_words(data: bytes) -> say.FromAgent:
+    """What was kept. Raises NetworkError when it makes no sense."""
+    try:
+        return decode_from_agent(agent_pb2.AgentMessage.FromString(data))
+    except DecodeError as error:
+        raise NetworkError(f"a kept message makes no sense: {error}") from error
 
 
 def encode_to_agent(message: say.ToAgent) -> agent_pb2.CoordinatorMessage:

@@ -148,6 +148,11 @@ def gone_pb(gone: Sequence[model.Gone]) -> list[snapshot_pb2.Gone]:
             exception=item.exception,
             where=frame_pb(item.where) if item.where else None,
             signal=item.signal,
+            code=item.code if item.code != model.UNKNOWN else None,
+            last_call=_last_call_pb(item.last_call) if item.last_call else None,
+            stack=[frame_pb(frame) for frame in item.stack],
+            below=item.below,
+            stderr=item.stderr,
         )
         for item in gone
     ]
@@ -166,8 +171,43 @@ def gone_from(parts: Iterable[snapshot_pb2.Gone]) -> tuple[model.Gone, ...]:
             exception=item.exception,
             where=frame_from(item.where) if item.HasField("where") else None,
             signal=item.signal,
+            code=item.code if item.HasField("code") else model.UNKNOWN,
+            last_call=_last_call_from(item.last_call) if item.HasField("last_call") else None,
+            stack=tuple(frame_from(frame) for frame in item.stack),
+            below=item.below,
+            stderr=tuple(item.stderr),
         )
         for item in parts
+    )
+
+
+def _last_call_pb(call: model.LastCall) -> snapshot_pb2.LastCall:
+    return snapshot_pb2.LastCall(
+        inside=call.inside,
+        op=call.op,
+        backend=call.backend,
+        group=call.group,
+        label=call.label,
+        seq=call.seq,
+        root=call.root,
+        reduce_op=call.reduce_op,
+        elements=call.elements,
+        size=call.size,
+    )
+
+
+def _last_call_from(message: snapshot_pb2.LastCall) -> model.LastCall:
+    return model.LastCall(
+        message.inside,
+        message.op,
+        message.backend,
+        message.group,
+        message.label,
+        message.seq,
+        message.root,
+        message.reduce_op,
+        message.elements,
+        message.size,
     )
 
 

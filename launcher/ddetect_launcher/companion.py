@@ -14,6 +14,8 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from ddetect_probe import rundir
+
 from ddetect_launcher.spawn import start_companion
 
 FIRST_BACKOFF_S = 0.5
@@ -67,11 +69,11 @@ class Companion:
     ) -> None:
         """Nothing is started before `tick`. `folder` is the run directory."""
         self.name = name
-        self.log_path = os.path.join(folder, f"{name}.log")
+        self.log_path = rundir.log_path(folder, name)
         self.crashed = False
         self._argv = tuple(argv)
         self._environ = dict(environ)
-        self._lock_path = os.path.join(folder, f"{name}.lock")
+        self._lock_path = rundir.lock_path(folder, name)
         self._say = say
         self._said = False
         self._child = 0
@@ -90,7 +92,9 @@ class Companion:
         if lock is None:
             return
         try:
-            log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            log = os.open(
+                self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, rundir.FILE_MODE
+            )
             try:
                 if os.fstat(log).st_size > LOG_LIMIT:
                     os.ftruncate(log, 0)
@@ -165,7 +169,7 @@ class Companion:
         return line.removeprefix("ddetect: ").rstrip(".")[:300]
 
     def _take_lock(self) -> int | None:
-        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, rundir.FILE_MODE)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

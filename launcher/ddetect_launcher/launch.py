@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ddetect_launcher.options import Commands, Options
 from ddetect_launcher.screen import Screen
-from ddetect_launcher.spawn import NoProgram, find_program, start_job
+from ddetect_launcher.spawn import NoProgram, find_program, read_start_ticks, start_job
 from ddetect_launcher.supervise import end_was_asked, forget_signals, take_signals, wait_for_job
 from ddetect_launcher.watch import JobWatch
 from ddetect_launcher.witness import Witness
@@ -51,12 +51,14 @@ def launch(
         except OSError as error:
             screen.say(f"cannot run {argv[0]}: {error.strerror}.")
             return 126
+        began = read_start_ticks(pid)
         guard.exit_code = wait_for_job(
             pid,
             guard.witness,
             tick=guard.tick,
             before_stop=screen.clear,
             on_signal=guard.tell_signal,
+            on_exit=lambda status: guard.tell_exit(pid, began, status),
             every_s=TICK_S,
         )
         return guard.exit_code
@@ -93,9 +95,18 @@ class _Guard:
         """Somebody ends the job: what dies now dies as it should."""
         try:
             if self.watch is not None:
-                self.watch.tell_ending("signal", number)
-        except OSError:
-            pass  # the run directory is full or gone; the job gets its signal all the same
+                self.watch.line.passes_on(number)
+                self.watch.write_ending("signal", number)
+        except Exception:
+            pass  # the job gets its signal all the same
+
+    def tell_exit(self, pid: int, start_ticks: int, status: int) -> None:
+        """The job's own process has ended, and we have just taken its status away from everybody else."""
+        try:
+            if self.watch is not None:
+                self.watch.line.child_ended(pid, start_ticks, status)
+        except Exception:
+            pass
 
     def finish(self) -> None:
         """End everything of ours; a failure here must not cost the job's exit code."""

@@ -9,13 +9,13 @@ made non-blocking.
 from __future__ import annotations
 
 import os
-import re
 import select
 import time
 
+from ddetect_probe import rundir
+
 _CLEAR = b"\r\x1b[K"
 _PIPE_ROOM = 4096  # what a pipe that polls writable takes without blocking
-_ALARM = re.compile(r"alarm-[0-9]+\.txt")
 _REPAINT_S = 1.0
 
 
@@ -39,14 +39,14 @@ class Screen:
         self.print_alarms(folder)
         if self._paints and now >= self._next_paint:
             self._next_paint = now + _REPAINT_S
-            self._paint(_read(os.path.join(folder, "status.txt")).strip())
+            self._paint(_read(os.path.join(folder, rundir.STATUS)).strip())
         self._flush()
 
     def print_alarms(self, folder: str) -> None:
         """Print each alarm once, in order, by whichever launcher of this node comes first."""
         try:
             names = sorted(
-                name for name in os.listdir(folder) if _ALARM.fullmatch(name) and name not in self._seen
+                name for name in os.listdir(folder) if rundir.ALARM.fullmatch(name) and name not in self._seen
             )
         except OSError:
             return
@@ -58,7 +58,7 @@ class Screen:
 
     def print_summary(self, folder: str) -> None:
         """Name the incident folder, if there was one."""
-        text = _read(os.path.join(folder, "summary.txt")).rstrip("\n")
+        text = _read(os.path.join(folder, rundir.SUMMARY)).rstrip("\n")
         if text:
             self._write(f"{text}\n".encode("utf-8", "replace"))
 

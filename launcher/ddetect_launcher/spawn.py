@@ -92,6 +92,15 @@ def _become_job(path: str, argv: list[str], environ: dict[str, str], born: Born,
         os._exit(127)
 
 
+def read_start_ticks(pid: int) -> int:
+    """When a process began: with its pid that is who it is. 0 when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 def start_companion(argv: Sequence[str], environ: Mapping[str, str], *, log: int, lock: int) -> int:
     """Start one of ours in a session of its own, quiet, with nothing of the job's but the lock it lives under."""
     path = shutil.which(argv[0])

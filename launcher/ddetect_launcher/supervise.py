@@ -1,8 +1,8 @@
 """Stand between the job and whoever started us: pass signals on, stop when it stops, return what it returns.
 
 Enters: the job's pid, the signals sent to the launcher. Leaves: the job's exit code, 128+N when signal N ended it.
-All of them are blocked and fetched with sigtimedwait, so nothing interrupts the launcher half-way, and siginfo says who
-sent them: a signal from the terminal has reached the job already.
+All of them are blocked and fetched one by one, so nothing interrupts the launcher half-way, and siginfo says who sent
+them: a signal from the terminal has reached the job already.
 Never here: threads, handlers, anything about detection (that is `tick`).
 """
 
@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from ddetect_launcher.inbox import Inbox
 from ddetect_launcher.spawn import Born
 from ddetect_launcher.witness import Witness
 
@@ -47,15 +48,22 @@ def wait_for_job(
     tick: Callable[[float], None],
     before_stop: Callable[[], None],
     on_signal: Callable[[int], None],
+    on_exit: Callable[[int], None],
     every_s: float,
 ) -> int:
-    """Wait until the job ends, calling `tick` about every `every_s`; returns its exit code as a shell would."""
+    """Wait until the job ends, calling `tick` about every `every_s`; returns its exit code as a shell would.
+
+    `on_signal` is called before a signal that may end the job is passed on, `on_exit` with the job's wait status.
+    """
+    inbox = Inbox(_TAKEN)
     stopped = False
     stop_asked_at = float("-inf")
     next_tick = time.monotonic()
     while True:
         done, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
         if done and (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
+            inbox.close()
+            on_exit(status)
             code = os.waitstatus_to_exitcode(status)
             return code if code >= 0 else 128 - code
         if done:
@@ -71,7 +79,7 @@ def wait_for_job(
         if now >= next_tick:
             tick(now)
             next_tick = now + every_s
-        got = signal.sigtimedwait(_TAKEN, max(0.0, min(next_tick - time.monotonic(), every_s)))
+        got = inbox.next(max(0.0, min(next_tick - time.monotonic(), every_s)))
         if got is None or got.si_signo == signal.SIGCHLD:
             continue
         if got.si_signo in _STOPS:

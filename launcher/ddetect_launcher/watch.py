@@ -16,11 +16,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from ddetect_probe import rundir
+
 from ddetect_launcher.companion import Companion, companion_environ
 from ddetect_launcher.options import Commands, Options
+from ddetect_launcher.place import RunDir, open_run_dir
 from ddetect_launcher.plan import Plan, make_plan
-from ddetect_launcher.rundir import RunDir, open_run_dir
 from ddetect_launcher.screen import Screen
+from ddetect_launcher.words import Line
 
 LAST_WORDS_S = 3.0  # to flush a last verdict after the job ended
 _AGENT_SHARE_S = 1.5  # of it: the coordinator hears the agent out before it is told to finish
@@ -60,6 +63,7 @@ class JobWatch:
         self._run, note = open_run_dir(plan.run_name, environ, shared=plan.shared)
         if note:
             screen.say(note)
+        self.line = Line(self._run.path)
         self._out, self._made_out = _usable_out(options.out, screen.say)
         self._bootstrap = find_bootstrap()
         self.environ = job_environ(environ, plan.job, self._run.path, self._bootstrap)
@@ -77,22 +81,23 @@ class JobWatch:
         """Keep the companions alive and show what they found."""
         for companion in self._companions:
             companion.tick(now)
+        self.line.repeat()
         self._screen.look(self._run.path, now)
 
-    def tell_ending(self, key: str, value: int) -> None:
-        """Tell the coordinator that the job was asked to end ("signal") or has ended ("exit")."""
-        path = self._run.file("ending")
-        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as handle:
-            json.dump({key: value}, handle)
-        os.replace(f"{path}.{os.getpid()}", path)
+    def write_ending(self, key: str, value: int) -> None:
+        """The same in a file, until the coordinator hears it from the agents."""
+        rundir.write_whole(os.path.join(self._run.path, "ending"), json.dumps({key: value}))
 
     def finish(self, exit_code: int | None, hurry: Callable[[], bool]) -> None:
         """After the job: hear the last verdict, end the companions, leave nothing behind."""
         if not self._run.leave():
+            self.line.close()
             return  # other launchers of this node still have ranks to watch
         try:
             if exit_code is not None:
-                self.tell_ending("exit", exit_code)
+                self.line.job_ended(exit_code)
+                self.write_ending("exit", exit_code)
+            self.line.close()
             deadline = time.monotonic() + LAST_WORDS_S
             for companion in reversed(self._companions):
                 share = (
@@ -205,18 +210,7 @@ def _usable_out(wanted: str, say: Callable[[str], None]) -> tuple[str, list[str]
 
 
 def _describe(run: RunDir, plan: Plan, argv: Sequence[str], out: str) -> None:
-    about = {
-        "job": plan.job,
-        "command": list(argv),
-        "launcher_pid": os.getpid(),
-        "started_unix": time.time(),
-        "out": out,
-    }
-    path = run.file("job.json")
-    if not os.path.exists(path):  # another launcher of this node was first
-        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as handle:
-            json.dump(about, handle)
-        os.replace(f"{path}.{os.getpid()}", path)
+    rundir.write_about(run.path, rundir.About(plan.job, tuple(argv), os.getpid(), time.time(), out))
 
 
 def _fresh_name() -> str:

@@ -71,12 +71,14 @@ def _watch(line: socket.socket) -> NoReturn:
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)  # whoever reads the job's output waits for its last writer
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        asked_about = signal.valid_signals()  # any other number would be the end of us
+        signal.pthread_sigmask(signal.SIG_BLOCK, asked_about)
         while True:
             question = line.recv(1)
             if not question:
                 break
-            seen = signal.sigtimedwait([question[0]], 0) is not None
+            # Without a timeout: with one it may tell of a signal that never came (inbox.py).
+            seen = question[0] in asked_about and signal.sigtimedwait([question[0]], 0) is not None
             line.send(b"1" if seen else b"0")
     finally:
         os._exit(0)

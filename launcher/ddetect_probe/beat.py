@@ -13,7 +13,7 @@ import os
 import time
 from typing import Callable, Dict, List, Tuple
 
-from ddetect_probe import page, state
+from ddetect_probe import page, rundir, state
 
 PERIOD_S = 0.5
 SWEEP_EVERY = 60  # ticks
@@ -87,7 +87,7 @@ def _deliver(letter: str) -> None:
 
 def sweep(now: float) -> None:
     """Remove pages of this rank's children, and theirs, that ended: loaders are made anew each epoch."""
-    folder = os.path.join(state.run_dir, "pages")
+    folder = os.path.join(state.run_dir, rundir.PAGES)
     try:
         names = [name for name in os.listdir(folder) if name.endswith(page.SUFFIX)]
     except OSError:
@@ -112,7 +112,7 @@ def sweep(now: float) -> None:
         if now - _gone_since.setdefault(name, now) >= keep:
             leftovers = [path]
             if not running:  # else the number is another process's by now, and so is the file
-                leftovers.append(os.path.join(state.run_dir, "fault", pid + ".fault"))
+                leftovers.append(rundir.fault_path(state.run_dir, int(pid)))
             for leftover in leftovers:
                 try:
                     os.unlink(leftover)

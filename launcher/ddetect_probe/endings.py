@@ -62,11 +62,12 @@ def watch_endings() -> None:
 
 
 def _watch_hard_exit() -> None:
-    """os._exit(0) skips every hook: without this, a script that ends so would look killed."""
+    """os._exit skips every hook: without this, a script that ends so would look killed."""
     leave = os._exit
 
     def _exit(status: int) -> NoReturn:
         try:
+            state.mark_code(status)
             if status == 0:
                 state.mark_exit(page.EXITED)
         except Exception:
@@ -99,11 +100,18 @@ def _child_done(token: None) -> None:
     """A multiprocessing child prints its own traceback and leaves through os._exit: no other hook sees it."""
     value = sys.exc_info()[1]
     if isinstance(value, SystemExit):  # torch's spawn turns exceptions into sys.exit(1)
+        state.mark_code(_code_of(value))
         value = value.__context__
     if value is not None:
         note(type(value), value, value.__traceback__)
     state.mark_exit(page.EXITED if value is None else page.RAISED)
     lane.main_ends(raised=value is not None)
+
+
+def _code_of(leaves: SystemExit) -> int:
+    """What multiprocessing makes of it: no code is success, and a message is none."""
+    code = leaves.code
+    return 0 if code is None else code if isinstance(code, int) else 1
 
 
 def note(kind: Any, value: Any, trace: Optional[TracebackType]) -> None:

@@ -13,7 +13,7 @@ import sys
 import zlib
 from typing import Any, Dict
 
-from ddetect_probe import beat, state
+from ddetect_probe import beat, rundir, state
 
 _AGAIN = 10  # ticks: a spawned child learns late what its `__main__` is
 _MOST_FOLDERS = 64
@@ -28,7 +28,7 @@ def tell() -> None:
         beat.each_tick.remove(tell)
     if _ticks in (1, _AGAIN):
         try:
-            _write(os.path.join(state.run_dir, "homes"), json.dumps(facts()).encode("utf-8", "replace"))
+            _write(os.path.join(state.run_dir, rundir.HOMES), json.dumps(facts()).encode("utf-8", "replace"))
         except OSError:  # no room: paths alone tell then, and nobody is blind for it
             pass
 
@@ -55,7 +55,7 @@ def _write(folder: str, said: bytes) -> None:
     path = os.path.join(folder, f"{zlib.crc32(said):08x}.json")
     if os.path.exists(path):
         return
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    os.makedirs(folder, mode=rundir.FOLDER_MODE, exist_ok=True)
     unfinished = f"{path}.{os.getpid()}"
     with open(unfinished, "wb") as file:
         file.write(said)

@@ -29,7 +29,8 @@ SUFFIX = ".page"
 # header slots
 S_MAGIC, S_LAYOUT, S_PID, S_START_TICKS, S_ROLE, S_RANK, S_LOCAL_RANK, S_WORLD = range(8)
 S_RESTART, S_PARENT, S_CREATED_NS, S_TICKS, S_TICK_NS = range(8, 13)
-# 13 to 20 are free: until layout 2 they were the counters that are each lane's own now
+S_EXIT_CODE = 13  # plus one: what it said it would exit with; 0 where it said nothing, as most do
+# 14 to 20 are free: until layout 2 they were the counters that are each lane's own now
 S_EXIT, S_EXIT_NS = 21, 22  # Exit code below
 S_WORKER_INDEX, S_FETCH, S_FETCH_NS, S_FETCHES = range(
     23, 27
@@ -50,7 +51,8 @@ L_STEPS, L_STEP_NS, L_BATCHES, L_BATCH_NS = range(4, 8)
 L_CALLS, L_CALL_NS, L_P2P, L_P2P_NS = range(8, 12)
 L_SEQ, L_SEQ_NS = 12, 13
 P2P_AT, P2P_ROWS, P2P_WIDTH = 320, 32, 8  # seq, kind (0 free), peer, tag, group, since_ns, waiting, spare
-CALLS_AT, CALLS_ROWS, CALLS_WIDTH = 576, 32, 6  # seq, op, group, collective seq, root, reduce op
+# seq, op (low byte) and elements + 1, group, collective seq, root, reduce op
+CALLS_AT, CALLS_ROWS, CALLS_WIDTH = 576, 32, 6
 # A sequence of collectives: row counter, lane + 1, group, enqueued, oldest open, completed, since_ns, spare
 SEQS_AT, SEQS_ROWS, SEQS_WIDTH = 2320, 24, 8
 # Python that a C++ runtime called and has not got back: row counter, what (0 free), lane + 1, ident, tid, since_ns
@@ -216,6 +218,7 @@ class CallRow(NamedTuple):
     seq: int
     root: int
     reduce_op: str
+    elements: int = -1  # of its tensor; -1: unknown
 
 
 class SeqRow(NamedTuple):
@@ -290,12 +293,21 @@ class Page:
 
     def calls(self) -> List[CallRow]:
         """The newest rooted calls, in no order."""
-        rows = (self._row(CALLS_AT + n * CALLS_WIDTH, CALLS_WIDTH) for n in range(CALLS_ROWS))
-        return [
-            CallRow(CALL_OPS[r[0]], r[1], r[2], r[3], REDUCE_OPS[r[4]])
-            for r in rows
-            if r is not None and 0 < r[0] < len(CALL_OPS) and 0 <= r[4] < len(REDUCE_OPS)
-        ]
+        rows = (self._call(n) for n in range(CALLS_ROWS))
+        return [row for row in rows if row is not None]
+
+    def newest_call(self) -> Optional[CallRow]:
+        """The newest call of all; None if that was one without a row, or if there was none."""
+        count = struct.unpack_from("<q", self._map, (LANES_AT + L_CALLS) * 8)[0]
+        number = (count - 1) % CALLS_ROWS
+        written = struct.unpack_from("<q", self._map, (CALLS_AT + number * CALLS_WIDTH) * 8)[0]
+        return self._call(number) if count > 0 and written == count * 2 else None
+
+    def _call(self, number: int) -> Optional[CallRow]:
+        r = self._row(CALLS_AT + number * CALLS_WIDTH, CALLS_WIDTH)
+        if r is None or not (0 < r[0] & 0xFF < len(CALL_OPS) and 0 <= r[4] < len(REDUCE_OPS)):
+            return None
+        return CallRow(CALL_OPS[r[0] & 0xFF], r[1], r[2], r[3], REDUCE_OPS[r[4]], (r[0] >> 8) - 1)
 
     def sequences(self) -> List[SeqRow]:
         """Sequences of collectives, one row for each lane and group that has begun one."""

@@ -11,12 +11,11 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import Any, List, Sequence, Set, Tuple
+from typing import Any, List, Sequence, Set
 
-from ddetect_probe import page, state
+from ddetect_probe import ancestors, page, state
 from ddetect_probe.hooks import FRAMEWORKS, Framework, Identity
 
-_ANCESTORS = 8
 _met: Set[str] = set()
 _begun = False
 
@@ -77,36 +76,10 @@ def is_launcher(command: List[str], frameworks: Sequence[Framework] = FRAMEWORKS
     return os.path.basename(command[0]) in programs if command else False
 
 
-def rank_of_ancestor(folder: str) -> Tuple[int, int]:
-    """(pid, rank) of the rank process this one descends from, (0, -1) if from none."""
-    pid = os.getppid()
-    for _ in range(_ANCESTORS):
-        if pid <= 1:
-            break
-        try:
-            seen = page.Page(os.path.join(folder, "pages", page.page_name(pid, page.start_ticks(pid))))
-            header = seen.header()
-            seen.close()
-            if header[page.S_ROLE] != page.ROLE_OTHER:
-                return pid, header[page.S_RANK]
-        except (OSError, ValueError):
-            pass
-        pid = _parent_of(pid)
-    return 0, -1
-
-
-def _parent_of(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            return int(stat.read().rpartition(b")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
 def _begin(folder: str, told: Identity) -> None:
     from ddetect_probe import beat, endings, faulthandler_, homes, lane
 
-    ancestor, its_rank = rank_of_ancestor(folder)
+    ancestor, its_rank = ancestors.rank_of_ancestor(folder)
     # RANK is inherited: a helper that a rank starts is not a second rank of that number.
     role = page.ROLE_CHILD if ancestor else page.ROLE_RANK if told.rank >= 0 else page.ROLE_OTHER
     state.open_page(folder, role)

@@ -16,7 +16,7 @@ from time import monotonic_ns
 from types import FrameType
 from typing import Any, Callable, List, Optional
 
-from ddetect_probe import page
+from ddetect_probe import ancestors, page, rundir
 from ddetect_probe.page import PageWriter
 
 Slots = memoryview
@@ -54,6 +54,7 @@ class Mirror:
 
 mirror = Mirror()
 LANE = page.LANES_AT + page.L_PHASE
+_HELPS = (page.ROLE_CHILD, page.ROLE_LOADER_WORKER)
 KEEP = 0x7FFF_FFFF_FFFF_FF00  # of a time, beside the phase; `&` with a negative number takes longer
 
 
@@ -63,7 +64,7 @@ def open_page(folder: str, role: int) -> None:
     run_dir = folder
     main = threading.main_thread().ident or get_ident()
     try:
-        writer = PageWriter(os.path.join(folder, "pages"), role)
+        writer = PageWriter(os.path.join(folder, rundir.PAGES), role)
         raw, slots = writer.raw, writer.slots
         # A map closes its descriptor when it dies, in a forked child or at exit; by then the number may be the job's.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
@@ -104,9 +105,11 @@ def set_rank(rank: int, world: int, local_rank: int = -1) -> None:
 
 
 def become_rank(rank: int, world: int, local_rank: int = -1) -> None:
-    """This process is a rank; number and world may still be unknown (-1)."""
+    """This process is a rank; number and world may still be unknown (-1). A helper of a rank stays one."""
     global undecided
     undecided = False
+    if slots[page.S_ROLE] in _HELPS and ancestors.works_for_a_member(run_dir):
+        return
     slots[page.S_ROLE] = page.ROLE_RANK
     if rank >= 0:
         set_rank(rank, world, local_rank)
@@ -134,6 +137,11 @@ def mark_exit(how: int) -> None:
     if slots[page.S_EXIT] == page.ALIVE:
         slots[page.S_EXIT] = how
         slots[page.S_EXIT_NS] = monotonic_ns()
+
+
+def mark_code(code: int) -> None:
+    """Write what this process exits with: its parent may be the only one whom the kernel tells."""
+    slots[page.S_EXIT_CODE] = (code & 0xFF) + 1
 
 
 def without_signals(call: Callable[[], Any]) -> Any:

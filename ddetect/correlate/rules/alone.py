@@ -8,6 +8,7 @@ from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence, Weight
 from ddetect.correlate.motion import moved
 from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain
+from ddetect.correlate.rules.consequence import waited_in_vain
 from ddetect.correlate.scene import Bools, Scene
 from ddetect.correlate.wait import IN_COMMUNICATION
 from ddetect.correlate.waits import Waits
@@ -24,6 +25,10 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
         ~(scene.activity_age_s < scene.snapshot.settings.floor_s) & scene.live & (scene.phase != Phase.PAUSED)
     )
     still &= ~_may_wait(scene)
+    victims = np.isin(scene.members, list(waited_in_vain(scene)))
+    still = (
+        still & ~victims if (still & ~victims).any() else still
+    )  # beside somebody else they are no culprits
     by_cause: dict[Cause, list[tuple[int, Reason]]] = {}
     for rank in scene.members[np.flatnonzero(still)[:MOST_EXPLAINED]]:
         if _is_done(scene, int(rank)):

@@ -10,9 +10,10 @@ import re
 import signal
 from collections.abc import Sequence
 
+from ddetect.correlate.rules.abort_calls import ABORTED, is_aborted_inside, with_call
 from ddetect.correlate.scene import Scene
 from ddetect.frameworks.framework import Framework
-from ddetect.model import Departure, Gone, Raised, Role
+from ddetect.model import UNKNOWN, Departure, Gone, Raised, Role
 
 ENDED_BY_LAUNCHER = int(signal.SIGTERM)
 SEEN_LATE_S = 1.5
@@ -39,8 +40,29 @@ def was_asked(gone: Gone) -> bool:
 def is_consequence(gone: Gone, framework: Framework) -> bool:
     """Whether this death only follows from another rank's, or from a user's wish."""
     if gone.how is not Departure.RAISED:
-        return was_asked(gone)
+        return was_asked(gone) or is_aborted_inside(gone, framework) or _aborted_of_a_peer(gone, framework)
     return asks_to_end(gone.exception) or tells_of_a_peer(gone, framework)
+
+
+def _aborted_of_a_peer(gone: Gone, framework: Framework) -> bool:
+    """Whether a watchdog aborted it because others went or did not come."""
+    return (
+        gone.how is Departure.VANISHED
+        and gone.signal == ABORTED
+        and framework.tells_of_a_peer(gone.exception, "")
+    )
+
+
+def is_unseen(gone: Gone) -> bool:
+    """Whether nobody saw what ended it: neither a signal nor an exit code is known."""
+    return gone.how is Departure.VANISHED and not gone.signal and gone.code == UNKNOWN
+
+
+def only_exited(gone: Gone) -> bool:
+    """Whether it exited with a code that tells of an error, and raised nothing that its probe saw."""
+    if gone.code in (UNKNOWN, 0):
+        return False
+    return gone.how is Departure.VANISHED or gone.exception == f"SystemExit: {gone.code}"
 
 
 def tells_of_a_peer(told: Gone | Raised, framework: Framework) -> bool:
@@ -56,23 +78,24 @@ def saw_a_death(gone: Gone, framework: Framework) -> bool:
 def origins(deaths: Sequence[Gone], framework: Framework) -> list[Gone]:
     """Those that follow from no other: not by what they say, and not because the launcher ended the rest.
 
-    Who got SIGTERM after another rank had raised was ended for it. Unless that rank saw a peer die: then only a death
-    that came later than we may be late in noticing it is excused.
+    Who got SIGTERM after another rank had raised was ended for it, and so was, as far as anybody knows, who vanished
+    then without a trace. Unless that rank saw a peer die: then only a death that came later than we may be late in
+    noticing it is excused. Who was aborted died of no death: the rest was ended for it, in whatever order we saw that.
     """
-    ended_since = max(
-        (
-            one.age_s - (SEEN_LATE_S if saw_a_death(one, framework) else 0.0)
-            for one in deaths
-            if one.how is Departure.RAISED
-        ),
-        default=-math.inf,
-    )
+    ended_since = max((_excuses_since_s(one, framework) for one in deaths), default=-math.inf)
     return [
         gone
         for gone in deaths
         if not is_consequence(gone, framework)
-        and not (is_ended_by_launcher(gone) and ended_since > gone.age_s)
+        and not ((is_ended_by_launcher(gone) or is_unseen(gone)) and ended_since > gone.age_s)
     ]
+
+
+def _excuses_since_s(one: Gone, framework: Framework) -> float:
+    """Up to which age the end of others may follow from this death."""
+    if one.how is Departure.RAISED:
+        return one.age_s - (SEEN_LATE_S if saw_a_death(one, framework) else 0.0)
+    return one.age_s + SEEN_LATE_S if is_aborted_inside(one, framework) else -math.inf
 
 
 def is_ended_by_launcher(gone: Gone) -> bool:
@@ -81,8 +104,10 @@ def is_ended_by_launcher(gone: Gone) -> bool:
 
 
 def deaths_of(scene: Scene) -> list[Gone]:
-    """Ranks that ended as they should not."""
-    return [gone for gone in scene.departed if gone.is_death]
+    """Ranks that ended as they should not; of one that was aborted with the call it was in, whoever tells that."""
+    return [
+        with_call(scene, gone) if gone.signal == ABORTED else gone for gone in scene.departed if gone.is_death
+    ]
 
 
 def last_words(scene: Scene) -> dict[int, Raised]:
@@ -95,3 +120,9 @@ def last_words(scene: Scene) -> dict[int, Raised]:
                 rows = (sample.sighting == number) & (sample.role == Role.RANK) & (sample.rank >= 0)
                 found.update((rank, raised) for rank in sample.rank[rows].tolist())
     return {rank: raised for rank, raised in found.items() if rank not in scene.gone_ranks}
+
+
+def waited_in_vain(scene: Scene) -> frozenset[int]:
+    """Ranks on their way out that raised what tells of a peer: victims, also where they do not get out."""
+    told = last_words(scene).items()
+    return frozenset(rank for rank, raised in told if tells_of_a_peer(raised, scene.framework))

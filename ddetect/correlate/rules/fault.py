@@ -16,17 +16,20 @@ import numpy as np
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import culprit
+from ddetect.correlate.rules.aborted import aborted_inside
 from ddetect.correlate.rules.consequence import (
     ENDED_BY_LAUNCHER,
     SEEN_LATE_S,
     asks_to_end,
     deaths_of,
+    is_unseen,
     last_words,
+    only_exited,
     origins,
     tells_of_a_peer,
     was_asked,
 )
-from ddetect.correlate.rules.death_words import death_lines
+from ddetect.correlate.rules.death_words import death_lines, stderr_lines
 from ddetect.correlate.rules.on_purpose import ended_on_purpose
 from ddetect.correlate.rules.refused import calls_refused
 from ddetect.correlate.scene import Scene
@@ -46,7 +49,7 @@ from ddetect.model import (
     Status,
     rank_of,
 )
-from ddetect.model.claims import LeftBehind, OnPurpose, RaisedFirst, Vanished, WorkersKilled
+from ddetect.model.claims import ExitedWith, LeftBehind, OnPurpose, RaisedFirst, Vanished, WorkersKilled
 from ddetect.model.deeds import Act, Deed
 from ddetect.report.deeds import worker_words
 from ddetect.report.words import first_line, name_members, name_signal
@@ -85,7 +88,9 @@ def first_fault(scene: Scene, waits: Waits) -> list[Finding]:
         oldest_worker = dead_workers[0][1]
         return [_workers_died(scene, [p for p in dead_workers if _killed_together(p[1], oldest_worker)])]
     if not firsts:
-        return _left_behind(scene, deaths)
+        return (
+            _raised_and_stays(scene, deaths) or aborted_inside(scene, deaths) or _left_behind(scene, deaths)
+        )
     # A launcher ends the others with SIGTERM: whoever died of anything else died before.
     firsts = [gone for gone in firsts if gone.signal != ENDED_BY_LAUNCHER] or firsts
     # What was raised is preferred to what vanished at about the same time, where the kernel told no signal.
@@ -228,22 +233,35 @@ def rank_died(scene: Scene, first: list[Gone], deaths: list[Gone]) -> Finding:
     culprits = []
     for gone in first:
         where = scene.whose.where(gone.where or (None if raised else _last_frame(scene, gone.pid, Role.RANK)))
-        deed = Deed(Act.RAISED, said=gone.exception) if raised else Deed(Act.WAS_KILLED, signal=gone.signal)
-        culprits.append(replace(culprit(scene, gone.rank, deed, where=where, whole=True), pid=gone.pid))
+        culprits.append(
+            replace(culprit(scene, gone.rank, _deed(gone), where=where, whole=True), pid=gone.pid)
+        )
     ranks, where = tuple(gone.rank for gone in first), culprits[0].where
     each = all(gone.signal == one.signal and gone.signal not in (0, ENDED_BY_LAUNCHER) for gone in first)
-    claim: RaisedFirst | Vanished = Vanished(ranks, one.pid, one.signal, where, each)
-    if raised:
+    claim: RaisedFirst | Vanished | ExitedWith = Vanished(ranks, one.pid, one.signal, where, each)
+    if only_exited(one):
+        claim, raised = ExitedWith(ranks, one.code, where), True
+    elif raised:
         claim = RaisedFirst(ranks, one.exception, where)
-    evidence = death_lines(deaths, scene.framework)
+    evidence = (*death_lines(deaths, scene.framework), *stderr_lines(first, scene.names))
     factors = [confidence.SAME_MOMENT] if len(first) > 1 and not _each_its_own(first) else []
     if raised and one.exception.startswith(UNSEEN_ERROR):
         factors.append(confidence.WEAK_SIGHTING)  # an exit code is all that is known of what it raised
+    if is_unseen(one):
+        factors.append(confidence.END_UNSEEN)
     return Finding(
         Precedence.FIRST_FAULT, Status.STOPPED, Cause.PYTHON_EXCEPTION if raised else Cause.KILLED_BY_SIGNAL,
         Proof.STRUCTURAL, confidence.times(confidence.DEAD, *factors), (claim,),
         tuple(culprits), evidence,
     )  # fmt: skip
+
+
+def _deed(gone: Gone) -> Deed:
+    if only_exited(gone):
+        return Deed(Act.EXITED_WITH, said=str(gone.code))
+    if gone.how is Departure.RAISED:
+        return Deed(Act.RAISED, said=gone.exception)
+    return Deed(Act.VANISHED) if is_unseen(gone) else Deed(Act.WAS_KILLED, signal=gone.signal)
 
 
 def _each_its_own(first: list[Gone]) -> bool:
@@ -253,19 +271,23 @@ def _each_its_own(first: list[Gone]) -> bool:
     )
 
 
+def _raised_and_stays(scene: Scene, deaths: list[Gone]) -> list[Finding]:
+    """Peers died of a closed connection: somebody raised and is not gone yet."""
+    deaths = [gone for gone in deaths if not was_asked(gone)]
+    faults = {
+        rank: raised
+        for rank, raised in last_words(scene).items()
+        if not asks_to_end(raised.exception) and not tells_of_a_peer(raised, scene.framework)
+    }
+    return [_raised_and_lives(scene, faults, deaths)] if faults and deaths else []
+
+
 def _left_behind(scene: Scene, deaths: list[Gone]) -> list[Finding]:
-    """Peers died of a closed connection: somebody raised and is not gone yet, or had left in peace before."""
+    """Peers died of a closed connection: somebody had left in peace before."""
     deaths = [gone for gone in deaths if not was_asked(gone)]
     if not deaths:
         return []
     words = last_words(scene)
-    faults = {
-        rank: raised
-        for rank, raised in words.items()
-        if not asks_to_end(raised.exception) and not tells_of_a_peer(raised, scene.framework)
-    }
-    if faults:
-        return [_raised_and_lives(scene, faults, deaths)]
     first = max(gone.age_s for gone in deaths)
     left = [gone.rank for gone in scene.departed if gone.how is Departure.EXITED]
     left = [rank for rank in left if scene.gone_ranks[rank].age_s >= first - SEEN_LATE_S]

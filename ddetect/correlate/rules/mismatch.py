@@ -60,7 +60,9 @@ def find_sides(calls: list[Callers], framework: Framework) -> list[Side]:
     for keys in by_op.values():  # sizes and roots of different operations do not compare
         for call, key in _fill_unknown(keys):
             sides.setdefault(key, []).append(call)
-    return sorted(sides.items(), key=lambda side: (-_count(side), min(call.ranks[0] for call in side[1])))
+    return sorted(
+        sides.items(), key=lambda side: (-count_callers(side), min(call.ranks[0] for call in side[1]))
+    )
 
 
 def fewer(counts: Mapping[T, int], untold: int) -> set[T]:
@@ -70,7 +72,7 @@ def fewer(counts: Mapping[T, int], untold: int) -> set[T]:
     return {side for side, count in counts.items() if count + untold <= (second if count == most else most)}
 
 
-def _named(scene: Scene, calls: list[Callers], sides: list[Side], untold: int) -> list[Callers]:
+def fewest(scene: Scene, calls: list[Callers], sides: list[Side], untold: int) -> list[Callers]:
     """Callers of an operation that the fewer called, and among the callers of one operation the fewer."""
     ops: Counter[str] = Counter()
     for call in calls:
@@ -78,7 +80,7 @@ def _named(scene: Scene, calls: list[Callers], sides: list[Side], untold: int) -
     few_ops = fewer(ops, untold)
     named = [call for call in calls if scene.framework.operation(call.spec).name in few_ops]
     for op in sorted(set(ops) - few_ops):
-        here = {key: (_count((key, callers)), callers) for key, callers in sides if key.op == op}
+        here = {key: (count_callers((key, callers)), callers) for key, callers in sides if key.op == op}
         counts = {key: count for key, (count, _) in here.items()}
         few = fewer(counts, untold + ops[op] - sum(counts.values()))
         named += [call for key, (_, callers) in here.items() if key in few for call in callers]
@@ -97,7 +99,8 @@ def _untold(scene: Scene, wait: Wait, calls: list[Callers]) -> int:
     return len(members - told)
 
 
-def _count(side: Side) -> int:
+def count_callers(side: Side) -> int:
+    """How many are on this side."""
     return sum(len(call.ranks) for call in side[1])
 
 
@@ -119,16 +122,16 @@ def _fill_unknown(keys: list[tuple[Callers, Agreement]]) -> list[tuple[Callers, 
 
 def _finding(scene: Scene, wait: Wait, calls: list[Callers], sides: list[Side]) -> Finding:
     still = set(wait.waiters)
-    tie = _count(sides[0]) == _count(sides[1])
+    tie = count_callers(sides[0]) == count_callers(sides[1])
     untold = _untold(scene, wait, calls)
-    named = _named(scene, calls, sides, untold)
-    vague = sum(map(_count, sides)) < sum(len(call.ranks) for call in calls)
-    parts = tuple(Part[name.upper()] for name in Agreement._fields if _differs(name, sides))
+    named = fewest(scene, calls, sides, untold)
+    vague = sum(map(count_callers, sides)) < sum(len(call.ranks) for call in calls)
+    parts = differing(sides)
     culprits = [
         culprit(
             scene,
             rank,
-            Deed(Act.CALLED, call=_call(scene, call.spec)),
+            Deed(Act.CALLED, call=call_made(scene, call.spec)),
             where=_where(scene, call, rank, still),
         )
         for call in named
@@ -150,7 +153,12 @@ def _shown(scene: Scene, callers: list[Callers], still: set[int]) -> SideShown:
     lines = {_where(scene, call, rank, still) for call in callers for rank in call.ranks[:8].tolist()}
     told = [where for where in lines if where is not None]
     first = min(told, key=lambda where: (where.file, where.line, where.function), default=None)
-    return SideShown(members, _call(scene, callers[0].spec), first)
+    return SideShown(members, call_made(scene, callers[0].spec), first)
+
+
+def differing(sides: list[Side]) -> tuple[Part, ...]:
+    """What they disagree on."""
+    return tuple(Part[name.upper()] for name in Agreement._fields if _differs(name, sides))
 
 
 def _differs(name: str, sides: list[Side]) -> bool:
@@ -168,7 +176,7 @@ def _where(scene: Scene, call: Callers, rank: int, still: set[int]) -> Where | N
     return user_line(scene, rank) if rank in still else None
 
 
-def _call(scene: Scene, spec: CallSpec) -> CallMade:
+def call_made(scene: Scene, spec: CallSpec) -> CallMade:
     """The call, without what is of no importance to its operation."""
     op, told = scene.framework.operation(spec).name, scene.framework.agreement(spec)
     if not (told.shape or told.dtype):  # there is nothing to agree on, as in a barrier

@@ -10,6 +10,7 @@ from ddetect.correlate.finding import AGE_UNKNOWN, Finding, Precedence, Weight
 from ddetect.correlate.motion import Motion, moved
 from ddetect.correlate.phrases import wait_lines
 from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain, sight_lines, user_line
+from ddetect.correlate.rules.consequence import waited_in_vain
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
@@ -21,7 +22,11 @@ from ddetect.model.deeds import Act, Deed
 def never_entered(scene: Scene, waits: Waits) -> list[Finding]:
     """One finding per cause among the ranks that are waited for."""
     by_cause: dict[Cause | None, list[tuple[int, Reason]]] = {}
-    for rank in waits.roots(scene)[:MOST_EXPLAINED]:
+    roots = waits.roots(scene)
+    # Who waited in vain, and hangs on its way out, is missed too: beside a culprit it is none.
+    victims = waited_in_vain(scene)
+    roots = tuple(rank for rank in roots if rank not in victims) or roots
+    for rank in roots[:MOST_EXPLAINED]:
         gone = scene.gone_ranks.get(rank)
         if gone is not None and gone.is_death:
             continue  # that is a first fault

@@ -8,20 +8,25 @@ Never here: whether that is worth an alarm (the coordinator decides it).
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Sequence
 
 from ddetect.correlate.rules.consequence import (
     SEEN_LATE_S,
     asks_to_end,
     deaths_of,
-    is_ended_by_launcher,
     last_words,
     saw_a_death,
     was_asked,
 )
 from ddetect.correlate.scene import Scene
-from ddetect.model import Gone
+from ddetect.model import UNKNOWN, Departure, Gone
 from ddetect.model.claims import OnPurpose
+
+_ENDING = frozenset({int(signal.SIGTERM), int(signal.SIGHUP), int(signal.SIGQUIT), int(signal.SIGINT)})
+"""What people and schedulers end jobs with. Not SIGKILL: the kernel ends whole groups with it when memory is out."""
+_NOT_SEEN = 0
+_SHELLS = 128
 
 OUTLIVED_S = 60.0
 """What dies this long after somebody asked for an end died of something else."""
@@ -62,8 +67,24 @@ def _leaves_since_s(scene: Scene, rank: int) -> float:
 
 
 def _all_were_ended(scene: Scene, deaths: list[Gone]) -> bool:
-    """Whether all ranks that we know of, and more than one of several, got SIGTERM in one moment."""
+    """Whether all ranks that we know of, and more than one of several, were sent one ending signal in one moment.
+
+    A launcher that is ended itself ends its ranks, and often waits for some before we can read of what they died: what
+    is known must be the same signal, and known of one at least. A single process may be told to go by anybody.
+    """
     if scene.live.any() or len(deaths) < len(scene.departed) or len(deaths) < min(2, scene.count_ranks):
         return False
     ages = [gone.age_s for gone in deaths]
-    return all(map(is_ended_by_launcher, deaths)) and max(ages) - min(ages) <= SEEN_LATE_S
+    if max(ages) - min(ages) > SEEN_LATE_S or any(gone.how is not Departure.VANISHED for gone in deaths):
+        return False
+    known = {_ended_by(gone) for gone in deaths} - {_NOT_SEEN}
+    return len(known) == 1 and known <= _ENDING
+
+
+def _ended_by(gone: Gone) -> int:
+    """The signal that ended it: a shell's exit code tells it too; _NOT_SEEN, or what is no signal, below 0."""
+    if gone.signal:
+        return gone.signal
+    if gone.code == UNKNOWN:
+        return _NOT_SEEN
+    return gone.code - _SHELLS if gone.code > _SHELLS else -1

@@ -11,7 +11,7 @@ from importlib import resources
 from ddetect.frameworks.framework import CallNames, Framework
 from ddetect.frameworks.general import GENERAL_PATTERNS
 from ddetect.frameworks.patterns import parse_patterns
-from ddetect.frameworks.torch.deaths import lost_workers, saw_a_death, tells_of_a_peer
+from ddetect.frameworks.torch.deaths import lost_workers, refuses_calls, saw_a_death, tells_of_a_peer
 from ddetect.frameworks.torch.operations import agreement, has_everyone, on_device, operation
 from ddetect.model import Group, Words
 
@@ -27,6 +27,7 @@ TORCH = Framework(
     has_everyone=has_everyone,
     tells_of_a_peer=tells_of_a_peer,
     saw_a_death=saw_a_death,
+    refuses_calls=refuses_calls,
     lost_workers=lost_workers,
     native_call=re.compile(r"\bc10d::|\bgloo::|\bp?nccl[A-Z]"),  # DDP's reducer, a process group or its backend
     worker_loop=re.compile(r"(torch/utils/data|torchdata/stateful_dataloader)/.*:_worker_loop$"),

@@ -33,6 +33,11 @@ _BARE = re.compile(
 _SAW_A_DEATH = re.compile(
     r"closed by peer|connection reset by peer|broken pipe|socket closed|remote process exit", re.IGNORECASE
 )
+_DOES_NOT_FIT = re.compile(
+    r"op\.preamble\.length <= op\.nbytes|data size doesn't match expected size|distributed collective mismatch",
+    re.IGNORECASE,
+)
+"""What gloo says when a peer sent more than this rank asked for; it aborts the receiver, who may be all right."""
 _IN_TORCH = re.compile(r"/torch/distributed/(?!checkpoint/)")
 _LOADER_DEATH = re.compile(r"DataLoader worker \(pid\(?s?\)?\s*([\d, ]+)\)")
 
@@ -51,6 +56,11 @@ def tells_of_a_peer(exception: str, file: str = "") -> bool:
 def saw_a_death(exception: str) -> bool:
     """Whether a consequence is one that only a peer's death makes; a refused or late connection needs none."""
     return _SAW_A_DEATH.search(exception) is not None
+
+
+def refuses_calls(exception: str) -> bool:
+    """Whether ranks called what does not fit together, and gloo noticed."""
+    return _DOES_NOT_FIT.search(exception) is not None
 
 
 def lost_workers(exception: str) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from ddetect.wire.v1 import snapshot_pb2 as ddetect_dot_wire_dot_v1_dot_snapshot__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x64\x64\x65tect/wire/v1/agent.proto\x12\x0f\x64\x64\x65tect.wire.v1\x1a\x1e\x64\x64\x65tect/wire/v1/snapshot.proto\"\"\n\x05Hello\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\"~\n\nNodeRoster\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x12\n\nworld_size\x18\x02 \x01(\x11\x12\x0f\n\x07restart\x18\x03 \x01(\x11\x12\'\n\x06roster\x18\x04 \x01(\x0b\x32\x17.ddetect.wire.v1.Bundle\x12\x11\n\tframework\x18\x05 \x01(\t\"I\n\x08NodeBeat\x12\x16\n\x0eroster_version\x18\x01 \x01(\x05\x12%\n\x05\x62\x65\x61ts\x18\x02 \x01(\x0b\x32\x16.ddetect.wire.v1.Table\"/\n\x08NodeGone\x12#\n\x04gone\x18\x01 \x03(\x0b\x32\x15.ddetect.wire.v1.Gone\"B\n\x08\x45vidence\x12\x0f\n\x07request\x18\x01 \x01(\x05\x12%\n\x04look\x18\x02 \x01(\x0b\x32\x17.ddetect.wire.v1.Bundle\"\xf6\x01\n\x0c\x41gentMessage\x12\'\n\x05hello\x18\x01 \x01(\x0b\x32\x16.ddetect.wire.v1.HelloH\x00\x12-\n\x06roster\x18\x02 \x01(\x0b\x32\x1b.ddetect.wire.v1.NodeRosterH\x00\x12)\n\x04\x62\x65\x61t\x18\x03 \x01(\x0b\x32\x19.ddetect.wire.v1.NodeBeatH\x00\x12)\n\x04gone\x18\x04 \x01(\x0b\x32\x19.ddetect.wire.v1.NodeGoneH\x00\x12-\n\x08\x65vidence\x18\x05 \x01(\x0b\x32\x19.ddetect.wire.v1.EvidenceH\x00\x42\t\n\x07message\"4\n\x0cTakeEvidence\x12\x0f\n\x07request\x18\x01 \x01(\x05\x12\x13\n\x0bnative_pids\x18\x02 \x03(\x12\">\n\x08\x45ndRanks\x12\x0f\n\x07grace_s\x18\x01 \x01(\x01\x12\x10\n\x08sentence\x18\x02 \x01(\t\x12\x0f\n\x07waiting\x18\x03 \x03(\x11\"\x87\x01\n\x12\x43oordinatorMessage\x12\x36\n\rtake_evidence\x18\x01 \x01(\x0b\x32\x1d.ddetect.wire.v1.TakeEvidenceH\x00\x12.\n\tend_ranks\x18\x02 \x01(\x0b\x32\x19.ddetect.wire.v1.EndRanksH\x00\x42\t\n\x07message2^\n\x0b\x43oordinator\x12O\n\x05Watch\x12\x1d.ddetect.wire.v1.AgentMessage\x1a#.ddetect.wire.v1.CoordinatorMessage(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x64\x64\x65tect/wire/v1/agent.proto\x12\x0f\x64\x64\x65tect.wire.v1\x1a\x1e\x64\x64\x65tect/wire/v1/snapshot.proto\"\"\n\x05Hello\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\"~\n\nNodeRoster\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x12\n\nworld_size\x18\x02 \x01(\x11\x12\x0f\n\x07restart\x18\x03 \x01(\x11\x12\'\n\x06roster\x18\x04 \x01(\x0b\x32\x17.ddetect.wire.v1.Bundle\x12\x11\n\tframework\x18\x05 \x01(\t\"I\n\x08NodeBeat\x12\x16\n\x0eroster_version\x18\x01 \x01(\x05\x12%\n\x05\x62\x65\x61ts\x18\x02 \x01(\x0b\x32\x16.ddetect.wire.v1.Table\"/\n\x08NodeGone\x12#\n\x04gone\x18\x01 \x03(\x0b\x32\x15.ddetect.wire.v1.Gone\"N\n\x07JobEnds\x12\x0e\n\x06signal\x18\x01 \x01(\x11\x12\x16\n\texit_code\x18\x02 \x01(\x11H\x00\x88\x01\x01\x12\r\n\x05\x61ge_s\x18\x03 \x01(\x01\x42\x0c\n\n_exit_code\"B\n\x08\x45vidence\x12\x0f\n\x07request\x18\x01 \x01(\x05\x12%\n\x04look\x18\x02 \x01(\x0b\x32\x17.ddetect.wire.v1.Bundle\"9\n\nRanksEnded\x12\x0e\n\x06killed\x18\x01 \x03(\x12\x12\r\n\x05\x61live\x18\x02 \x03(\t\x12\x0c\n\x04left\x18\x03 \x03(\t\"\xd8\x02\n\x0c\x41gentMessage\x12\'\n\x05hello\x18\x01 \x01(\x0b\x32\x16.ddetect.wire.v1.HelloH\x00\x12-\n\x06roster\x18\x02 \x01(\x0b\x32\x1b.ddetect.wire.v1.NodeRosterH\x00\x12)\n\x04\x62\x65\x61t\x18\x03 \x01(\x0b\x32\x19.ddetect.wire.v1.NodeBeatH\x00\x12)\n\x04gone\x18\x04 \x01(\x0b\x32\x19.ddetect.wire.v1.NodeGoneH\x00\x12-\n\x08\x65vidence\x18\x05 \x01(\x0b\x32\x19.ddetect.wire.v1.EvidenceH\x00\x12,\n\x08job_ends\x18\x06 \x01(\x0b\x32\x18.ddetect.wire.v1.JobEndsH\x00\x12\x32\n\x0branks_ended\x18\x07 \x01(\x0b\x32\x1b.ddetect.wire.v1.RanksEndedH\x00\x42\t\n\x07message\"4\n\x0cTakeEvidence\x12\x0f\n\x07request\x18\x01 \x01(\x05\x12\x13\n\x0bnative_pids\x18\x02 \x03(\x12\">\n\x08\x45ndRanks\x12\x0f\n\x07grace_s\x18\x01 \x01(\x01\x12\x10\n\x08sentence\x18\x02 \x01(\t\x12\x0f\n\x07waiting\x18\x03 \x03(\x11\"\x87\x01\n\x12\x43oordinatorMessage\x12\x36\n\rtake_evidence\x18\x01 \x01(\x0b\x32\x1d.ddetect.wire.v1.TakeEvidenceH\x00\x12.\n\tend_ranks\x18\x02 \x01(\x0b\x32\x19.ddetect.wire.v1.EndRanksH\x00\x42\t\n\x07message2^\n\x0b\x43oordinator\x12O\n\x05Watch\x12\x1d.ddetect.wire.v1.AgentMessage\x1a#.ddetect.wire.v1.CoordinatorMessage(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,16 +40,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODEBEAT']._serialized_end=317
   _globals['_NODEGONE']._serialized_start=319
   _globals['_NODEGONE']._serialized_end=366
-  _globals['_EVIDENCE']._serialized_start=368
-  _globals['_EVIDENCE']._serialized_end=434
-  _globals['_AGENTMESSAGE']._serialized_start=437
-  _globals['_AGENTMESSAGE']._serialized_end=683
-  _globals['_TAKEEVIDENCE']._serialized_start=685
-  _globals['_TAKEEVIDENCE']._serialized_end=737
-  _globals['_ENDRANKS']._serialized_start=739
-  _globals['_ENDRANKS']._serialized_end=801
-  _globals['_COORDINATORMESSAGE']._serialized_start=804
-  _globals['_COORDINATORMESSAGE']._serialized_end=939
-  _globals['_COORDINATOR']._serialized_start=941
-  _globals['_COORDINATOR']._serialized_end=1035
+  _globals['_JOBENDS']._serialized_start=368
+  _globals['_JOBENDS']._serialized_end=446
+  _globals['_EVIDENCE']._serialized_start=448
+  _globals['_EVIDENCE']._serialized_end=514
+  _globals['_RANKSENDED']._serialized_start=516
+  _globals['_RANKSENDED']._serialized_end=573
+  _globals['_AGENTMESSAGE']._serialized_start=576
+  _globals['_AGENTMESSAGE']._serialized_end=920
+  _globals['_TAKEEVIDENCE']._serialized_start=922
+  _globals['_TAKEEVIDENCE']._serialized_end=974
+  _globals['_ENDRANKS']._serialized_start=976
+  _globals['_ENDRANKS']._serialized_end=1038
+  _globals['_COORDINATORMESSAGE']._serialized_start=1041
+  _globals['_COORDINATORMESSAGE']._serialized_end=1176
+  _globals['_COORDINATOR']._serialized_start=1178
+  _globals['_COORDINATOR']._serialized_end=1272
 # @@protoc_insertion_point(module_scope)

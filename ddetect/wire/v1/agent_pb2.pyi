@@ -43,6 +43,16 @@ class NodeGone(_message.Message):
     gone: _containers.RepeatedCompositeFieldContainer[_snapshot_pb2.Gone]
     def __init__(self, gone: _Optional[_Iterable[_Union[_snapshot_pb2.Gone, _Mapping]]] = ...) -> None: ...
 
+class JobEnds(_message.Message):
+    __slots__ = ("signal", "exit_code", "age_s")
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    signal: int
+    exit_code: int
+    age_s: float
+    def __init__(self, signal: _Optional[int] = ..., exit_code: _Optional[int] = ..., age_s: _Optional[float] = ...) -> None: ...
+
 class Evidence(_message.Message):
     __slots__ = ("request", "look")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -51,19 +61,33 @@ class Evidence(_message.Message):
     look: _snapshot_pb2.Bundle
     def __init__(self, request: _Optional[int] = ..., look: _Optional[_Union[_snapshot_pb2.Bundle, _Mapping]] = ...) -> None: ...
 
+class RanksEnded(_message.Message):
+    __slots__ = ("killed", "alive", "left")
+    KILLED_FIELD_NUMBER: _ClassVar[int]
+    ALIVE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    killed: _containers.RepeatedScalarFieldContainer[int]
+    alive: _containers.RepeatedScalarFieldContainer[str]
+    left: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, killed: _Optional[_Iterable[int]] = ..., alive: _Optional[_Iterable[str]] = ..., left: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "roster", "beat", "gone", "evidence")
+    __slots__ = ("hello", "roster", "beat", "gone", "evidence", "job_ends", "ranks_ended")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     ROSTER_FIELD_NUMBER: _ClassVar[int]
     BEAT_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
     EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    JOB_ENDS_FIELD_NUMBER: _ClassVar[int]
+    RANKS_ENDED_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     roster: NodeRoster
     beat: NodeBeat
     gone: NodeGone
     evidence: Evidence
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., roster: _Optional[_Union[NodeRoster, _Mapping]] = ..., beat: _Optional[_Union[NodeBeat, _Mapping]] = ..., gone: _Optional[_Union[NodeGone, _Mapping]] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ...) -> None: ...
+    job_ends: JobEnds
+    ranks_ended: RanksEnded
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., roster: _Optional[_Union[NodeRoster, _Mapping]] = ..., beat: _Optional[_Union[NodeBeat, _Mapping]] = ..., gone: _Optional[_Union[NodeGone, _Mapping]] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., job_ends: _Optional[_Union[JobEnds, _Mapping]] = ..., ranks_ended: _Optional[_Union[RanksEnded, _Mapping]] = ...) -> None: ...
 
 class TakeEvidence(_message.Message):
     __slots__ = ("request", "native_pids")

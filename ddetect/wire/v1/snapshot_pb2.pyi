@@ -109,7 +109,7 @@ class CallSpec(_message.Message):
     def __init__(self, op: _Optional[str] = ..., in_sizes: _Optional[str] = ..., in_dtypes: _Optional[str] = ..., out_sizes: _Optional[str] = ..., out_dtypes: _Optional[str] = ..., root: _Optional[int] = ..., reduce_op: _Optional[str] = ...) -> None: ...
 
 class Gone(_message.Message):
-    __slots__ = ("rank", "role", "index", "pid", "how", "age_s", "exception", "where", "signal")
+    __slots__ = ("rank", "role", "index", "pid", "how", "age_s", "exception", "where", "signal", "code", "last_call", "stack", "below", "stderr")
     RANK_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +119,11 @@ class Gone(_message.Message):
     EXCEPTION_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    LAST_CALL_FIELD_NUMBER: _ClassVar[int]
+    STACK_FIELD_NUMBER: _ClassVar[int]
+    BELOW_FIELD_NUMBER: _ClassVar[int]
+    STDERR_FIELD_NUMBER: _ClassVar[int]
     rank: int
     role: int
     index: int
@@ -128,7 +133,36 @@ class Gone(_message.Message):
     exception: str
     where: Frame
     signal: int
-    def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., signal: _Optional[int] = ...) -> None: ...
+    code: int
+    last_call: LastCall
+    stack: _containers.RepeatedCompositeFieldContainer[Frame]
+    below: bool
+    stderr: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rank: _Optional[int] = ..., role: _Optional[int] = ..., index: _Optional[int] = ..., pid: _Optional[int] = ..., how: _Optional[str] = ..., age_s: _Optional[float] = ..., exception: _Optional[str] = ..., where: _Optional[_Union[Frame, _Mapping]] = ..., signal: _Optional[int] = ..., code: _Optional[int] = ..., last_call: _Optional[_Union[LastCall, _Mapping]] = ..., stack: _Optional[_Iterable[_Union[Frame, _Mapping]]] = ..., below: bool = ..., stderr: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LastCall(_message.Message):
+    __slots__ = ("inside", "op", "backend", "group", "label", "seq", "root", "reduce_op", "elements", "size")
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    ROOT_FIELD_NUMBER: _ClassVar[int]
+    REDUCE_OP_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    inside: bool
+    op: str
+    backend: str
+    group: str
+    label: str
+    seq: int
+    root: int
+    reduce_op: str
+    elements: int
+    size: int
+    def __init__(self, inside: bool = ..., op: _Optional[str] = ..., backend: _Optional[str] = ..., group: _Optional[str] = ..., label: _Optional[str] = ..., seq: _Optional[int] = ..., root: _Optional[int] = ..., reduce_op: _Optional[str] = ..., elements: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class Unread(_message.Message):
     __slots__ = ("ranks", "reason", "node", "silent_s")

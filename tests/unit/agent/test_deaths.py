@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from ddetect_probe.page import start_ticks
 
 from ddetect.agent.deaths import Deaths
 from ddetect.agent.members import JobProcess
+from ddetect.host.pidfd import read_reaped_status
 from ddetect.model import Role
+
+KERNEL = tuple(int(part) for part in platform.release().split(".")[:2])
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,43 @@ def test_end_of_a_process_is_known_at_once_with_what_ended_it(ends, status):
         process.wait()
 
     assert deaths.seen[member.key].status == status
+
+
+@pytest.mark.skipif(KERNEL < (6, 15), reason="older kernels tell only the parent")
+@pytest.mark.parametrize(
+    ("ends", "status"), [("os.kill(os.getpid(), 9)", 9), ("os._exit(0)", 0), ("os._exit(3)", 3 << 8)]
+)
+def test_end_of_a_process_that_was_waited_for_is_known_too(ends, status):
+    """mp.spawn's parent waits for its children at once: that must not look like a signal."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import os, sys; sys.stdin.read(); {ends}"], stdin=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    member = JobProcess(process.pid, start_ticks(process.pid), Role.RANK, 0)
+    called: list[Callable[[], object]] = []
+    deaths = Deaths(lambda _, call, *args: called.append(lambda: call(*args)), lambda _: None, lambda: None)
+    deaths.watch([member])
+    process.stdin.close()
+    process.wait()
+
+    called[0]()
+
+    assert deaths.seen[member.key].status == status
+
+
+def test_pidfd_of_a_living_process_tells_no_status():
+    """No status is not the status 0."""
+    handle = os.pidfd_open(os.getpid())
+    try:
+        assert read_reaped_status(handle) is None
+    finally:
+        os.close(handle)
+
+
+def test_what_is_no_pidfd_tells_no_status():
+    """As on a kernel that does not know the question."""
+    with open(os.devnull) as other:
+        assert read_reaped_status(other.fileno()) is None
 
 
 def test_watching_a_process_that_is_gone_tells_nothing():

@@ -107,6 +107,61 @@ def test_coordinator_that_comes_back_is_told_again(tmp_path: Path) -> None:
     _run(test())
 
 
+def test_last_words_are_heard_before_the_stream_ends(tmp_path: Path) -> None:
+    """What is said last matters most (who died), and a listener may be slow to read it."""
+
+    class Slow(Listener):
+        async def Watch(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+            async for said in super().Watch(requests, context):
+                yield said
+                await reads.wait()
+
+    async def test() -> None:
+        listener = Slow(TakeEvidence(1))  # it goes on reading when it may
+        server = await listener.serve(tmp_path / "c")
+        link = _link(tmp_path / "c")
+        held = asyncio.ensure_future(link.hold())
+        await _until(lambda: listener.heard)
+        link.say([BEAT] * 5)
+        finished = asyncio.ensure_future(link.finish(60))
+        for _ in range(100):  # a chance to leave too early
+            await asyncio.sleep(0)
+        reads.set()
+        await finished
+        held.cancel()
+        await asyncio.gather(held, return_exceptions=True)
+        heard = len(listener.heard)
+        await server.stop(None)
+        assert heard == 6
+
+    reads = asyncio.Event()
+    _run(test())
+
+
+def test_finish_gives_up_when_nobody_reads(tmp_path: Path) -> None:
+    """A coordinator that hangs does not hold the agent."""
+
+    class Deaf(Listener):
+        async def Watch(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+            async for said in super().Watch(requests, context):
+                yield said
+                await asyncio.Event().wait()
+
+    async def test() -> None:
+        listener = Deaf(TakeEvidence(1))
+        server = await listener.serve(tmp_path / "c")
+        link = _link(tmp_path / "c")
+        held = asyncio.ensure_future(link.hold())
+        await _until(lambda: listener.heard)
+        link.say([BEAT])
+        await link.finish(0.05)
+        held.cancel()
+        await asyncio.gather(held, return_exceptions=True)
+        await server.stop(None)
+
+    _run(test())
+
+
 def test_agent_started_before_the_coordinator_waits_for_it(tmp_path: Path) -> None:
     """No address yet is no error: the agent looks again until there is one."""
 

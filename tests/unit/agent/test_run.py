@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from ddetect_probe.rundir import job_is_over
 
-from ddetect.agent.run import job_is_over, read_job, read_target
+from ddetect.agent.run import read_job, read_target
 from ddetect.cli import agent as command
 from tests.unit.agent.processes import make_run_dir
 from tests.unit.stacks.targets import until

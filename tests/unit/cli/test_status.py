@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ddetect_launcher.rundir import open_run_dir
+from ddetect_launcher.place import open_run_dir
+from ddetect_probe import rundir
 
-from ddetect.cli import rundirs, status
+from ddetect.cli import status
 from ddetect.cli.rundirs import base_folders, read_jobs
 from ddetect.errors import DdetectError, NetworkError, UsageError
 from ddetect.model import Phase
@@ -33,7 +34,7 @@ def options(*argv: str) -> argparse.Namespace:
 def base(tmp_path, monkeypatch):
     """An empty place for run directories, and no address from outside."""
     monkeypatch.setenv("DDETECT_RUN_BASE", str(tmp_path))
-    monkeypatch.setattr(rundirs, "LAST_RESORTS", ())
+    monkeypatch.setattr(rundir, "LAST_RESORTS", ())
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.delenv("DDETECT_COORDINATOR", raising=False)
     monkeypatch.delenv("DDETECT_TOKEN", raising=False)

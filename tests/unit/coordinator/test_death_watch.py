@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 import pytest
 
 from ddetect.coordinator.events import Ending, Event, Heard, Lost, Record, Tick
-from ddetect.coordinator.state import JobState
 from ddetect.correlate.judge import judge
 from ddetect.messages import Evidence, FromAgent, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import (
@@ -25,6 +24,7 @@ from ddetect.model import (
     Status,
     Verdict,
 )
+from tests.unit.coordinator.inline import Inline
 from tests.unit.coordinator.test_state import Story, died
 
 LIVES = Verdict(
@@ -149,7 +149,7 @@ class TwoNodes:
     """Rank 0 on node-0, rank 1 on node-1, judged by the real judge; node-0 answers every question."""
 
     def __init__(self) -> None:
-        self.job = JobState("job", Settings(), judge=judge)
+        self.job = Inline("job", Settings(), judge=judge)
         self.now = 100.0
         self.stepped_at: float | None = None  # when the last step was; none while steps are made
         self.records: list[Record] = []

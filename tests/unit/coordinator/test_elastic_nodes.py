@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 
 from ddetect.coordinator.events import Heard, Lost, Tick
-from ddetect.coordinator.state import JobState
 from ddetect.messages import NodeBeat, NodeRoster
 from ddetect.model import Beats, Proof, Roster, Settings, Status, Verdict
+from tests.unit.coordinator.inline import Inline
 
 WELL = Verdict(Status.HEALTHY, None, Proof.TIME, 0.9, "all moves")
 
@@ -16,7 +16,7 @@ class Elastic:
     """A job of nodes that come and go; every message is followed by a beat of everybody who is there."""
 
     def __init__(self) -> None:
-        self.job = JobState("job", Settings(), judge=lambda snapshot: WELL)
+        self.job = Inline("job", Settings(), judge=lambda snapshot: WELL)
         self.now = 100.0
         self.versions: dict[str, tuple[int, int]] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddetect.coordinator.state import PAUSE_MARGIN
+from ddetect.coordinator.due import PAUSE_MARGIN
 from ddetect.frameworks.tensorflow.pauses import FREES_ITERATOR_S
 from ddetect.messages import NodeRoster
 from ddetect.model import Cause, Culprit, Proof, Roster, Sample, Sighting, Stage, Status, Verdict

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from ddetect.coordinator.events import Ending
-from ddetect.coordinator.state import JobState
 from ddetect.correlate.judge import judge
 from ddetect.messages import NodeGone
-from ddetect.model import Cause, Departure, Gone, Raised, Role, Sample, Settings, Sighting, Stage
+from ddetect.model import Cause, Departure, Gone, Raised, Role, Sample, Sighting, Stage
 from tests.unit.coordinator.test_state import Story
 from tests.unit.correlate.scenes import DOINGS, in_call
 
@@ -26,8 +25,7 @@ class Judged(Story):
     def __init__(self) -> None:
         self.looks: dict[int, Sighting] = {0: in_call("all_reduce"), 1: DOINGS["asleep"].look}
         super().__init__()
-        self.job = JobState("job", Settings(), judge=judge)
-        self.roster()
+        self.judge = judge
 
     def sample(self) -> Sample:
         gone = {gone.rank for gone, _ in self.job.gone}
@@ -92,13 +90,15 @@ def test_deaths_in_a_stall_are_told_once():
     assert sum("rank 0 (pid 11) raised" in line for line in evidence) == 1
 
 
-def test_fault_in_a_stall_is_an_incident_of_its_own():
-    """Rank 1 raised after all: that is news."""
-    story = hangs(10)
+@pytest.mark.parametrize("hang_s", [10, 90], ids=["suspected", "confirmed"])
+def test_fault_in_a_stall_is_an_incident_of_its_own(hang_s):
+    """Rank 1 raised after all: that is news. What was only suspected is taken back, what was an alarm stays."""
+    story = hangs(hang_s)
     story.loses(1, "ValueError: bad shard")
     story.event(FAILED)
 
-    assert story.alarms() == [(2, (1,))]
+    assert story.alarms()[-1] == (2 if hang_s > 60 else 1, (1,))
+    assert (Stage.WITHDRAWN in story.stages()) is (hang_s < 60)
     assert story.records[-1].incident.verdict.cause is Cause.PYTHON_EXCEPTION
 
 

@@ -28,7 +28,6 @@ from ddetect.model import Beats, Incident, Roster, Settings, Snapshot
 from ddetect.wire.channel import metadata, open_channel
 from ddetect.wire.codec import decode_to_agent, encode_from_agent
 from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc
-from tests.unit.coordinator.test_state import STOPPED
 from tests.unit.report.incidents import loader_hang
 
 
@@ -41,7 +40,7 @@ def run_dir() -> Iterator[Path]:
 
 @asynccontextmanager
 async def serving(run_dir: Path, listen: str = "", token: str | None = None, on_hang: OnHang | None = None):
-    job = JobState("night-run", Settings(), judge=lambda snapshot: STOPPED)
+    job = JobState("night-run", Settings())
     options = Options(run_dir, listen or f"unix:{run_dir}/c.sock", token, on_hang or OnHang())
     coordinator = Coordinator(job, Incidents(run_dir / "out"), options)
     (run_dir / "members.lock").touch()

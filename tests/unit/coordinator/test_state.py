@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from ddetect.coordinator.events import Ask, Ending, Heard, Lost, Record, Tick
+from ddetect.coordinator.events import Ask, Ending, Heard, Judge, Judged, Lost, Record, Tick, Withdraw
+from ddetect.coordinator.opinion import form_opinion
 from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.state import JobState
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
@@ -43,9 +44,11 @@ class Story:
 
     def __init__(self, verdict: Verdict = LOADING, **settings: float) -> None:
         self.verdict = verdict
-        self.job = JobState("job", Settings(**settings), judge=lambda snapshot: self.verdict)
+        self.job = JobState("job", Settings(**settings))
+        self.judge = lambda snapshot: self.verdict
         self.now = 100.0
         self.records: list[Record] = []
+        self.said: list[Record | Withdraw] = []
         self.asked = 0
         self.answers = True
         self.has_page = 1
@@ -66,6 +69,11 @@ class Story:
         for command in commands:
             if isinstance(command, Record):
                 self.records.append(command)
+                self.said.append(command)
+            elif isinstance(command, Withdraw):
+                self.said.append(command)
+            elif isinstance(command, Judge):
+                self.event(Judged(form_opinion(command.case, self.judge)))
             elif isinstance(command, Ask) and isinstance(command.message, TakeEvidence):
                 self.asked += 1
                 if self.answers:
@@ -114,7 +122,7 @@ class Story:
         return self
 
     def stages(self) -> list[Stage]:
-        return [record.incident.stage for record in self.records]
+        return [said.incident.stage for said in self.said]
 
 
 def died(how: Departure = Departure.VANISHED, exception: str = "") -> NodeGone:
@@ -154,7 +162,7 @@ def test_slow_start_does_not_make_the_steps_look_slow():
     """Ten seconds of imports before the second step say nothing of how long a step takes."""
     patience = Patience(Settings())
     for steps, at in ((0, 100.0), (2, 110.0), (22, 111.0)):
-        patience.pace(steps, at)
+        patience = patience.pace(steps, at)
 
     assert patience.step_s == pytest.approx(0.05)
 
@@ -316,16 +324,15 @@ def test_structural_cause_is_confirmed_when_three_looks_agree():
     assert story.records[0].incident.confirmed_at_unix_ns is not None
 
 
-def test_progress_closes_the_incident_and_the_gap_is_learned():
+def test_progress_withdraws_the_suspicion_and_the_gap_is_learned():
     """The same pause a second time is not even suspected."""
     story = Story().run(10, stepping=True).run(8).run(5, stepping=True)
-    assert story.stages() == [Stage.SUSPECTED, Stage.CLOSED]
-    assert story.records[-1].incident.closed is not None
-    assert "progress resumed" in story.records[-1].incident.closed.reason
+    assert story.stages() == [Stage.SUSPECTED, Stage.WITHDRAWN]
+    assert "progress resumed" in story.said[-1].reason
 
     story.run(8).run(5, stepping=True)
 
-    assert story.stages() == [Stage.SUSPECTED, Stage.CLOSED]
+    assert story.stages() == [Stage.SUSPECTED, Stage.WITHDRAWN]
 
 
 def test_gap_in_one_phase_does_not_excuse_another():
@@ -334,7 +341,7 @@ def test_gap_in_one_phase_does_not_excuse_another():
     story.phase = Phase.DATA
     story.run(5, stepping=True).run(5)
 
-    assert story.stages() == [Stage.SUSPECTED, Stage.CLOSED, Stage.SUSPECTED]
+    assert story.stages() == [Stage.SUSPECTED, Stage.WITHDRAWN, Stage.SUSPECTED]
 
 
 def test_slow_start_is_not_suspected_before_the_startup_limit():

@@ -7,7 +7,6 @@ from dataclasses import fields
 import numpy as np
 
 from ddetect.coordinator.events import Ask, Heard, Lost, Record, Tick
-from ddetect.coordinator.state import JobState
 from ddetect.correlate.judge import judge
 from ddetect.correlate.scene import Scene
 from ddetect.correlate.wait import every_node_is_heard
@@ -29,6 +28,7 @@ from ddetect.model import (
     Snapshot,
     Unread,
 )
+from tests.unit.coordinator.inline import Inline
 from tests.unit.correlate.scenes import DOINGS, in_call
 
 OLD, NEW = DOINGS["asleep"].look, in_call("all_reduce")
@@ -38,7 +38,7 @@ class Restart:
     """Nodes with one process per rank, judged by the real judge; those asked answer in reverse order of asking."""
 
     def __init__(self) -> None:
-        self.job = JobState("job", Settings(startup_s=3.0), judge=judge)
+        self.job = Inline("job", Settings(startup_s=3.0), judge=judge)
         self.now = 100.0
         self.rosters: dict[str, Roster] = {}
         self.versions: dict[str, int] = {}
@@ -130,7 +130,7 @@ def test_end_of_a_process_that_was_replaced_elsewhere_is_no_death_of_the_rank():
     job.say("node-a", NodeGone((Gone(1, Role.RANK, UNKNOWN, 11, Departure.VANISHED, 0.1, signal=9),)))
     job.run(4)
 
-    assert job.job.gone == []
+    assert job.job.gone == ()
 
 
 def test_old_node_that_keeps_one_rank_speaks_for_that_one_only():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ddetect.coordinator.state import UNCOUNTED_MARGIN
+from ddetect.coordinator.due import UNCOUNTED_MARGIN
 from ddetect.model import (
     Cause,
     Culprit,

@@ -437,3 +437,34 @@ def test_gpu_of_the_culprit_is_in_the_evidence():
     assert not any("GPU" in line for line in judge(stuck).evidence)
     untold = replace(sample, gpu_busy=np.full(len(sample), UNKNOWN))
     assert not any("GPU" in line for line in judge(changed(stuck, samples=(untold,))).evidence)
+
+
+TIMED_OUT = "RuntimeError: Timed out waiting 35000ms for recv operation to complete"
+
+
+@pytest.mark.parametrize("waiting", [(3,), ()])
+def test_victim_that_timed_out_and_hangs_in_its_exit_is_not_named_beside_the_culprit(
+    waiting: tuple[int, ...],
+):
+    """It waited for the one that sleeps; whether others still wait for both makes no difference."""
+    builder = build(4)
+    for rank in waiting:
+        builder.enters(rank, "all_reduce")
+    builder.does(2, "asleep")
+    for rank in {0, 1, 3} - set(waiting):
+        row = builder.does(rank, "exiting")
+        row.look = replace(row.look, raised=Raised(TIMED_OUT, fatal=True))
+
+    verdict = judge(builder.snapshot())
+
+    assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (2,))
+
+
+def test_victim_that_timed_out_is_named_where_there_is_nobody_else():
+    """Then it is all that is known of why the others wait."""
+    builder = build(2)
+    builder.enters(0, "all_reduce")
+    row = builder.does(1, "exiting")
+    row.look = replace(row.look, raised=Raised(TIMED_OUT, fatal=True))
+
+    assert judge(builder.snapshot()).culprit_ranks == (1,)

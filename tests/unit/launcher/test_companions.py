@@ -18,9 +18,11 @@ from tests.unit.launcher.conftest import Launcher, Terminal, alive, until
 WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
 
 
-def start_waiting(launcher: Launcher, mode: str = "stay", **how: object) -> subprocess.Popen[bytes]:
+def start_waiting(
+    launcher: Launcher, mode: str = "stay", code: str = WAIT, **how: object
+) -> subprocess.Popen[bytes]:
     """A job that runs until its stdin closes, with both companions up."""
-    process = launcher.start(launcher.python(WAIT, mode=mode), **how)
+    process = launcher.start(launcher.python(code, mode=mode), **how)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     until(lambda: launcher.pids("agent") and launcher.pids("coordinator"), "both companions start")
@@ -227,19 +229,55 @@ def test_status_line_is_painted_on_a_terminal_and_taken_away(
     assert screen.seen.endswith(b"\r\x1b[K")
 
 
-def test_coordinator_hears_how_the_job_ends(launcher: Launcher) -> None:
-    """A signal passed on is told, so that what dies of it is no incident."""
-    code = f"import signal; signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True)); {WAIT}"
-    process = launcher.start(launcher.python(code))
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    (run,) = launcher.run_dirs()
-    process.send_signal(signal.SIGTERM)
-    until((run / "ending").exists, "the ending is told")
+def heard(launcher: Launcher) -> list[str]:
+    """What the agents have heard of the job's end, without whom it was about."""
+    words = [line[1].split(":")[1] for line in launcher.lines() if line[1].startswith("heard:")]
+    return [word for word in words if word]
 
-    assert (run / "ending").read_text() == '{"signal": 15}'
+
+def test_agent_hears_of_a_signal_before_the_job_does(launcher: Launcher) -> None:
+    """A signal that is passed on is told, so that what dies of it is no incident; so is how it all ended."""
+    code = f"import signal; signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True)); {WAIT}"
+    process = start_waiting(launcher, code=code)
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout is not None
     assert process.stdout.readline() == b"heard\n"  # it must not come while Python shuts down
+    until(lambda: heard(launcher), "the signal is told")
+    assert heard(launcher) == ["signal=15"]
     finish(process)
+
+    assert heard(launcher) == ["signal=15", "status=0", "exit_code=0"]
+
+
+def test_wish_to_end_is_not_lost_when_the_job_dies_of_it_at_once(launcher: Launcher) -> None:
+    """Both are told, in their order, however quickly the one follows the other."""
+    process = start_waiting(launcher)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 128 + signal.SIGTERM
+
+    assert heard(launcher) == ["signal=15", f"status={signal.SIGTERM}", f"exit_code={128 + signal.SIGTERM}"]
+
+
+def test_agent_that_was_restarting_hears_it_after_all(launcher: Launcher) -> None:
+    """While nobody listens nothing waits; who comes later is told again what was said."""
+    code = f"import signal; signal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True)); {WAIT}"
+    process = start_waiting(launcher, code=code)
+    os.kill(launcher.pids("agent")[0], signal.SIGKILL)
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"heard\n"
+    until(lambda: heard(launcher), "the second agent hears it")
+
+    assert heard(launcher) == ["signal=15"]
+    finish(process)
+
+
+def test_job_without_an_agent_that_listens_ends_as_ever(launcher: Launcher) -> None:
+    """No socket: the signal is passed on at once."""
+    process = start_waiting(launcher, mode="no-ears")
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(60) == 128 + signal.SIGTERM
 
 
 def test_unwritable_out_falls_back_and_says_where(launcher: Launcher) -> None:
@@ -285,7 +323,7 @@ def test_full_memory_folder_falls_back_and_says_so(launcher: Launcher) -> None:
 def test_no_place_for_a_run_directory_still_runs_the_job(launcher: Launcher, tmp_path: Path) -> None:
     """Watching is given up in one sentence."""
     driver = (
-        "import sys\nfrom ddetect_launcher import rundir\nrundir._bases = lambda environ: ['/proc']\n"
+        "import sys\nfrom ddetect_probe import rundir\nrundir.user_folders = lambda environ: ['/proc/ddetect']\n"
         "from ddetect_launcher.launch import launch\nsys.exit(launch(['sh', '-c', 'exit 4']))"
     )
     done = launcher.run([sys.executable, "-c", driver], cwd=tmp_path)

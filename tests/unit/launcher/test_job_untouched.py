@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,13 +70,15 @@ def test_signal_that_the_job_ignores_is_no_ending(launcher: Launcher) -> None:
     process = launcher.start(["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *launcher.python(job)])
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
+    until(lambda: launcher.pids("agent"), "the agent listens")
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGUSR1)  # taken after the other, which has the lower number
     assert process.stdout.readline() == b"heard\n"
 
-    assert not [run for run in launcher.run_dirs() if (run / "ending").exists()]
     assert process.communicate(b"", timeout=60)[1] == b""
     assert process.returncode == 0
+    told = [line[1].split(":")[1] for line in launcher.lines() if line[1].startswith("heard:")]
+    assert told == ["status=0", "exit_code=0"]
 
 
 MANY_DESCRIPTORS = """
@@ -129,6 +132,66 @@ def test_late_answer_of_the_witness_is_not_taken_for_the_next_one() -> None:
     )
 
     assert done.stderr == b"(False, False)"
+
+
+FREEZE = """
+import os, signal, subprocess, sys
+from ddetect_launcher.inbox import Inbox
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGTERM])
+inbox = Inbox([signal.SIGUSR1, signal.SIGTERM])
+if sys.argv[1] == "without signalfd":
+    inbox._watch = None
+me = os.getpid()
+freeze = f"sleep 0.1; kill -STOP {me}; sleep 0.7; kill -CONT {me}"
+with subprocess.Popen(["sh", "-c", freeze]):
+    frozen = inbox.next(0.4)
+os.kill(me, signal.SIGUSR1)
+os.kill(me, signal.SIGTERM)
+print(frozen, *[got and signal.Signals(got.si_signo).name for got in (inbox.next(9), inbox.next(9), inbox.next(0))])
+"""
+
+
+@pytest.mark.parametrize("how", ["with signalfd", "without signalfd"])
+def test_no_signal_is_made_up_when_the_time_is_up_during_a_freeze(how: str) -> None:
+    """CPython's sigtimedwait then returns a siginfo of old memory; ours says that nothing came."""
+    done = subprocess.run([sys.executable, "-c", FREEZE, how], capture_output=True, check=True, timeout=60)
+
+    assert done.stdout == b"None SIGUSR1 SIGTERM None\n"
+
+
+def test_freeze_of_everything_costs_no_signal_and_doubles_none(launcher: Launcher) -> None:
+    """The whole group is stopped for longer than a tick and goes on: the witness is there for the next signal."""
+    count = COUNT.replace("while not got", "while 'SIGUSR1' not in got")
+    process = launcher.start(launcher.command(sys.executable, "-c", count, "SIGCONT,SIGUSR1"))
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    before = _group(process.pid)
+
+    os.killpg(process.pid, signal.SIGSTOP)
+    until(lambda: set(_group(process.pid).values()) == {"T"}, "all are frozen")
+    time.sleep(1.2)  # more than two ticks of the launcher: its wait is over before it goes on
+    os.killpg(process.pid, signal.SIGCONT)
+    until(lambda: "T" not in _group(process.pid).values(), "all go on")
+    time.sleep(0.2)  # a signal that the launcher made up would be on its way now
+    during = _group(process.pid)
+    os.killpg(process.pid, signal.SIGUSR1)
+
+    assert process.stdout.read() == b"SIGCONT,SIGUSR1\n"
+    assert process.wait(60) == 5
+    assert (set(during), "Z" in during.values()) == (set(before), False)
+
+
+def _group(group: int) -> dict[int, str]:
+    """The states of a process group."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            found[int(stat.parent.name)] = fields[0]
+    return found
 
 
 def test_signal_before_the_job_starts_is_not_lost(launcher: Launcher) -> None:

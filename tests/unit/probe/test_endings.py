@@ -225,13 +225,40 @@ def test_child_that_a_thread_forks_has_that_thread_in_its_lane(job: Job, fake_to
 def test_hard_exit_with_success_does_not_look_killed(
     job: Job, fake_torch: str, status: int, said: int
 ) -> None:
-    """os._exit skips every hook; success is written down, anything else stays a death without a word."""
+    """os._exit skips every hook; success is written down, of anything else only the code is told."""
     program = job.write("train.py", f"import os, torch\nos._exit({status})\n")
 
     assert job.finish(program, path=fake_torch, RANK="0").returncode == status
 
     (seen,) = job.pages()
-    assert seen.header()[page.S_EXIT] == said
+    assert (seen.header()[page.S_EXIT], seen.header()[page.S_EXIT_CODE] - 1) == (said, status)
+
+
+LEAVES_A_CHILD = """
+import multiprocessing, os, sys, torch
+
+def leave(code):
+    if code == "hard":
+        os._exit(7)
+    sys.exit(code)
+
+if __name__ == "__main__":
+    for code in (None, 0, 3, "no shards", "hard"):
+        child = multiprocessing.get_context(sys.argv[1]).Process(target=leave, args=(code,))
+        child.start()
+        print(child.pid, flush=True)
+        child.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_child_that_leaves_says_with_what_code(job: Job, fake_torch: str, method: str) -> None:
+    """Its parent waits for it at once: on most kernels nobody else is told."""
+    program = job.write("train.py", LEAVES_A_CHILD.replace("sys.argv[1]", repr(method)))
+    process = job.start(program, path=fake_torch, RANK="0")
+    pids = [int(line) for line in process.communicate(timeout=120)[0].split()]
+
+    assert [job.page_of(pid).header()[page.S_EXIT_CODE] - 1 for pid in pids] == [0, 0, 3, 1, 7]
 
 
 FORKS = """

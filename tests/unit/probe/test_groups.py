@@ -23,6 +23,13 @@ class FakeGroup:
         return self.sequence
 
 
+class FakeTensor(SimpleNamespace):
+    """Nothing but what the hooks ask of a tensor."""
+
+    def __init__(self, elements: int, **more: Any) -> None:
+        super().__init__(numel=lambda: elements, **more)
+
+
 class FakeWork:
     pass
 
@@ -111,9 +118,22 @@ def test_call_is_numbered_without_the_sends_that_gloo_counts_too(world: Any) -> 
     p2p_hooks.leave_p2p(token)
     world.default_pg.sequence = 1
 
-    call_hooks.enter_of(call_hooks.BROADCAST, True, False)(None, None, None, 1)
+    call_hooks.enter_of(call_hooks.BROADCAST, True, False)(None, FakeTensor(64), None, 1)
 
-    assert world.page.calls() == [page.CallRow("broadcast", 0, 1, 6, "")]
+    assert world.page.calls() == [page.CallRow("broadcast", 0, 1, 6, "", 64)]
+
+
+def test_newest_call_is_told_only_while_it_has_a_row(world: Any) -> None:
+    """A call without root and reduce op writes no row: then the one before it must not stand for it."""
+    world.default_pg = add(world, "0", [0, 1], sequence=6)
+    assert world.page.newest_call() is None
+    for elements in range(40):  # more than there are rows
+        call_hooks.enter_of(call_hooks.BROADCAST, True, False)(None, FakeTensor(elements), 1, None)
+        assert world.page.newest_call() == page.CallRow("broadcast", 0, 7, 1, "", elements)
+
+    call_hooks.enter_call()
+
+    assert world.page.newest_call() is None
 
 
 def test_two_backends_in_one_group_are_two_groups(world: Any) -> None:
@@ -121,7 +141,7 @@ def test_two_backends_in_one_group_are_two_groups(world: Any) -> None:
     group = add(world, "0", [0, 1], "cpu:gloo,cuda:nccl", sequence=1)
     backend = SimpleNamespace(_get_sequence_number_for_group=lambda: 40)
     group._get_backend = lambda device: backend  # type: ignore[attr-defined]
-    tensor = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    tensor = FakeTensor(1, device=SimpleNamespace(type="cuda"))
 
     call_hooks.enter_of(call_hooks.BROADCAST, True, False)(group, tensor, 1, None)
 

@@ -337,6 +337,36 @@ def test_ranks_of_torch_multiprocessing_are_known_by_what_they_join_as(job: Job,
     assert [p.header()[page.S_ROLE] for p in job.pages()].count(page.ROLE_OTHER) == 1
 
 
+STARTS_A_WRITER = """
+import subprocess, sys, torch
+import torch.distributed as dist
+
+if sys.argv[0].endswith("joins.py") or sys.argv[1:]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+if not sys.argv[1:]:
+    subprocess.run([sys.executable, sys.argv[0], "writer"], check=True)
+"""
+
+
+@pytest.mark.live  # torch is imported by two processes
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("joins.py", [(page.ROLE_RANK, 0, page.PG_READY), (page.ROLE_CHILD, 0, page.PG_READY)]),
+        ("starts.py", [(page.ROLE_RANK, 5, page.PG_NONE), (page.ROLE_RANK, 0, page.PG_READY)]),
+    ],
+)
+def test_child_that_joins_a_group_is_a_rank_only_if_its_parent_is_in_none(
+    job: Job, name: str, expected: list[tuple[int, int, int]]
+) -> None:
+    """A writer of checkpoints has a group of its own, and stays its rank's child; a parent may only start ranks."""
+    done = job.finish(job.write(name, STARTS_A_WRITER), RANK="5", WORLD_SIZE="8")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    headers = sorted((p.header() for p in job.pages()), key=lambda h: h[page.S_CREATED_NS])
+    assert [(h[page.S_ROLE], h[page.S_RANK], h[page.S_PG_STATE]) for h in headers] == expected
+
+
 @pytest.mark.live  # torch compiles, or is imported by several processes: too slow for every change
 def test_exception_that_ends_a_spawned_rank_is_in_its_page(job: Job) -> None:
     """torch's spawn catches it and exits 1; the page still has the user's line."""

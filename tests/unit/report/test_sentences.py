@@ -9,6 +9,7 @@ import pytest
 from ddetect.frameworks.torch import TORCH
 from ddetect.model import Names, Process, Where, Words
 from ddetect.model.claims import (
+    Aborted,
     Addition,
     AlsoDied,
     CallsRefused,
@@ -18,6 +19,7 @@ from ddetect.model.claims import (
     DeviceBehind,
     Disagree,
     Each,
+    ExitedWith,
     FellSilent,
     Held,
     JobIs,
@@ -161,6 +163,28 @@ SAID = [
         "ranks called collectives that do not fit: rank 1 was in dataset.py:88 read_shard; ranks 0,2 were in "
         "dataset.py:88 read_shard; refused with Refused: no",
     ),
+    (
+        Aborted((1,), OpLabel("all_reduce", 21, "default_pg")),
+        "rank 1 was aborted inside all_reduce #21 of default_pg: what a peer sent does not fit; which rank called "
+        "something else is not known",
+    ),
+    (
+        Aborted(
+            (0, 1),
+            OpLabel("all_reduce", 21, "default_pg"),
+            (Part.SHAPE,),
+            (
+                Side((2,), CallMade("all_reduce", "[[9]]"), LINE),
+                Side((0, 1), CallMade("all_reduce", "[[4]]")),
+            ),
+            (2,),
+        ),
+        "ranks disagree on the shape of all_reduce #21 of default_pg: rank 2 called all_reduce([[9]]) in dataset.py:88 "
+        "read_shard; ranks 0-1 called all_reduce([[4]]); ranks 0-1 were aborted inside all_reduce #21 of default_pg",
+    ),
+    (ExitedWith((1,), 3), "rank 1 exited with code 3 without an exception"),
+    (Vanished((1,), 77, 0), "rank 1 (pid 77) vanished; its exit code was not seen"),
+    (Vanished((1, 2), 77, 0), "ranks 1-2 vanished in the same moment; their exit codes were not seen"),
     (Vanished((1,), 77, 9), "rank 1 (pid 77) vanished without a word: killed by SIGKILL"),
     (Vanished((1, 2), 77, 9, each=True), "ranks 1-2 vanished in the same moment: each was killed by SIGKILL"),
     (WorkersKilled(((1, Process("loader_worker", 0, 5)),)), "loader worker 0 (pid 5) of rank 1 was killed"),

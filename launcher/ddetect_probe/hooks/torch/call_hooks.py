@@ -1,8 +1,8 @@
 """Collectives: that a call was made and, where the Flight Recorder cannot tell, its root and reduce op.
 
 Enters: the functions of torch.distributed that issue one operation each (object collectives are made of them). Leaves:
-the call counter, the COLLECTIVE phase, and a row with the sequence number the recorder will give this call. Never
-here: completion (the recorder knows it), tensors.
+the call counter, the COLLECTIVE phase, and a row with the sequence number the recorder will give this call and with the
+size of its tensor: a recorder dies with its process, a page does not. Never here: completion (the recorder knows it).
 
 The number: a group's sequence number plus one. On gloo that number also counts sends and receives, the recorder's does
 not, so they are taken off (checked against the recorder in tests/live).
@@ -171,7 +171,8 @@ def write_row(kind: int, group: Any, tensor: Any, root: Any, group_root: Any, op
                 sequence -= found.p2p
         calls = mirror.calls
         at = CALLS_AT + (calls % CALLS_ROWS) * CALLS_WIDTH
-        pack_call(state.raw, at * 8, calls * 2 + 2, kind, number, sequence, root, op)
+        what = kind | tensor.numel() + 1 << 8
+        pack_call(state.raw, at * 8, calls * 2 + 2, what, number, sequence, root, op)
     except (
         WRONG_ARGUMENTS
     ):  # the job's mistake, which torch is about to tell it, or a backend without numbers

@@ -56,7 +56,8 @@ def _leave_init(c10d: Any) -> Callable[[int], None]:
         slots[page.S_PG_STATE] = page.PG_READY if joined else page.PG_NONE
         slots[page.S_PG_NS] = monotonic_ns()
         if joined:
-            state.set_rank(c10d.get_rank(), c10d.get_world_size(), from_environment("LOCAL_RANK"))
+            if slots[page.S_ROLE] == page.ROLE_RANK:  # a rank's helper keeps the number of its rank
+                state.set_rank(c10d.get_rank(), c10d.get_world_size(), from_environment("LOCAL_RANK"))
             groups.refresh()
         begun = joined and lane.phase_before(before) in (page.STARTING, page.LEAVING)
         lane.leave_phase(lane.with_phase(before, page.OTHER) if begun else before)

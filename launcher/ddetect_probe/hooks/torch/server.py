@@ -10,7 +10,7 @@ import ctypes
 import os
 from typing import Any, Optional
 
-from ddetect_probe import room, state
+from ddetect_probe import room, rundir, state
 
 _opened_by = 0
 _POOL = 8  # its threads, or one per core where there are more
@@ -29,10 +29,9 @@ def open_server() -> None:
             return
         from torch._C._distributed_c10d import _WorkerServer
 
-        folder = os.path.join(state.run_dir, "sock")
-        path = os.path.join(folder, f"{os.getpid()}.sock")
+        path = rundir.socket_path(state.run_dir, os.getpid())
         level = _log_level()
-        if level is None or len(path.encode()) > 100 or not os.access(folder, os.W_OK):
+        if level is None or len(path.encode()) > 100 or not os.access(os.path.dirname(path), os.W_OK):
             return
         if room.free_threads() < threads_wanted():
             state.broken("server")

@@ -3,7 +3,7 @@
 Enters: a name and the folders to try. Leaves: a `RunDir` whose members.lock this launcher holds (LOCK_SH). The agent
 and the coordinator exit when they can take that lock exclusively, so it must never leak into the job: every
 descriptor here is close-on-exec.
-Never here: processes, reading what others write into the directory.
+Never here: processes, reading what others write into the directory, how its files are called (ddetect_probe.rundir).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import tempfile
 import time
 from collections.abc import Mapping
 
-SUBFOLDERS = ("pages", "sock", "fault")
+from ddetect_probe import rundir
+
 ROOM_BYTES = 1 << 20  # a page is 24 KiB, and rank processes have loader workers
-LONGEST_PATH = 88  # + "/sock/<pid>.sock" must fit in the 107 characters of a unix socket path
 _TRIES = 50
 _RETRY_S = 0.02
 
@@ -29,10 +29,6 @@ class RunDir:
     def __init__(self, path: str, lock: int) -> None:
         self.path = path
         self._lock = lock
-
-    def file(self, name: str) -> str:
-        """Path of a file in it."""
-        return os.path.join(self.path, name)
 
     def leave(self) -> bool:
         """Give up membership; True when no other launcher is left, and then the directory is ours to remove."""
@@ -62,34 +58,25 @@ def open_run_dir(name: str, environ: Mapping[str, str], *, shared: bool) -> tupl
     Raises OSError when no folder will take it.
     """
     problem = ""
-    for base in _bases(environ):
+    for folder in rundir.user_folders(environ):
         try:
-            folder = _user_folder(base)
+            _make_user_folder(folder)
             path = os.path.join(folder, name)
-            if len(path) > LONGEST_PATH:
+            if len(path) > rundir.LONGEST_PATH:
                 raise OSError(0, "path too long for a socket", path)
             _try_room(folder)
             run = _make_or_join(folder, path, shared=shared)
         except OSError as error:
-            problem = problem or f"{base}: {error.strerror}"
+            problem = problem or f"{os.path.dirname(folder)}: {error.strerror}"
             continue
         _remove_abandoned(folder)
         return run, f"no run directory in {problem}; ddetect uses {run.path}." if problem else ""
     raise OSError(0, f"no folder takes the run directory ({problem})")
 
 
-def _bases(environ: Mapping[str, str]) -> list[str]:
-    return list(
-        dict.fromkeys(
-            (environ.get("DDETECT_RUN_BASE") or "/dev/shm", tempfile.gettempdir(), "/tmp", "/var/tmp")
-        )
-    )
-
-
-def _user_folder(base: str) -> str:
-    folder = os.path.join(os.path.abspath(base), f"ddetect-{os.getuid()}")
+def _make_user_folder(folder: str) -> None:
     try:
-        os.mkdir(folder, 0o700)
+        os.mkdir(folder, rundir.FOLDER_MODE)
     except FileExistsError:
         pass
     # Anyone may make this name in a public folder before us: trust only a directory that is ours.
@@ -97,8 +84,7 @@ def _user_folder(base: str) -> str:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(0, "belongs to somebody else", folder)
     if stat.S_IMODE(found.st_mode) & 0o077:
-        os.chmod(folder, 0o700)
-    return folder
+        os.chmod(folder, rundir.FOLDER_MODE)
 
 
 def _try_room(folder: str) -> None:
@@ -125,9 +111,9 @@ def _make(folder: str, path: str) -> RunDir | None:
     aside = tempfile.mkdtemp(prefix=".new-", dir=folder)
     lock = -1
     try:
-        for name in SUBFOLDERS:
-            os.mkdir(os.path.join(aside, name), 0o700)
-        lock = _open_lock(os.path.join(aside, "members.lock"), os.O_CREAT)
+        for name in rundir.MADE_AT_ONCE:
+            os.mkdir(os.path.join(aside, name), rundir.FOLDER_MODE)
+        lock = rundir.open_lock(aside, create=True)
         fcntl.flock(lock, fcntl.LOCK_SH)
         os.rename(aside, path)
         return RunDir(path, lock)
@@ -144,10 +130,10 @@ def _make(folder: str, path: str) -> RunDir | None:
 def _join(path: str) -> RunDir | None:
     lock = -1
     try:
-        lock = _open_lock(os.path.join(path, "members.lock"), 0)
+        lock = rundir.open_lock(path)
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         # Between open and flock the last member may have removed it: then this is the lock of a deleted file.
-        if os.path.samestat(os.fstat(lock), os.stat(os.path.join(path, "members.lock"))):
+        if os.path.samestat(os.fstat(lock), os.stat(os.path.join(path, rundir.LOCK))):
             return RunDir(path, lock)
     except OSError:
         pass
@@ -168,12 +154,12 @@ def _remove_abandoned(folder: str) -> None:
 
 def _remove_if_abandoned(path: str) -> None:
     try:
-        lock = _open_lock(os.path.join(path, "members.lock"), 0)
+        lock = rundir.open_lock(path)
     except OSError:
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(lock), os.stat(os.path.join(path, "members.lock"))):
+        if os.path.samestat(os.fstat(lock), os.stat(os.path.join(path, rundir.LOCK))):
             _remove(path)
     except OSError:
         pass
@@ -189,7 +175,3 @@ def _remove(path: str) -> None:
     except OSError:
         gone = path
     shutil.rmtree(gone, ignore_errors=True)
-
-
-def _open_lock(path: str, create: int) -> int:
-    return os.open(path, os.O_RDWR | os.O_CLOEXEC | create, 0o600)
