@@ -16,10 +16,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from typing_extensions import assert_never
-
 from ddetect_launcher.words import Word
 from ddetect_probe import rundir
+from typing_extensions import assert_never
 
 from ddetect.agent.beat import BeatMaker, Recorder
 from ddetect.agent.census import Census, Departed

@@ -6,9 +6,8 @@ Never here: how a value or a table is written (values.py, tables.py, bundles.py)
 
 from __future__ import annotations
 
-from typing_extensions import assert_never
-
 from google.protobuf.message import DecodeError
+from typing_extensions import assert_never
 
 from ddetect import messages as say
 from ddetect import model
