@@ -11,6 +11,9 @@ from ddetect.stacks.pyspy import read_pyspy
 from tests.unit.probe.conftest import Job
 from tests.unit.stacks.targets import until
 
+# Python 3.12 warns a program that forks while it has threads, and our beat is one of them.
+MAY_FORK = {"PYTHONWARNINGS": "ignore:This process:DeprecationWarning"}
+
 RAISES = """
 import torch, sys
 
@@ -206,7 +209,7 @@ thread.join()
 
 def test_child_that_a_thread_forks_has_that_thread_in_its_lane(job: Job, fake_torch: str) -> None:
     """Only the thread that forked is in the child, and it is the main one there."""
-    process = job.start(job.write("train.py", FORKS_IN_A_THREAD), path=fake_torch, RANK="0")
+    process = job.start(job.write("train.py", FORKS_IN_A_THREAD), path=fake_torch, RANK="0", **MAY_FORK)
     assert process.stdout is not None
     assert process.stdout.readline() == "True 0 {}\n"
     child = int(process.stdout.readline())
@@ -271,7 +274,7 @@ os.waitpid(child, 0)
 
 def test_forked_child_has_a_page_of_its_own(job: Job, fake_torch: str) -> None:
     """Same rank, role child, parent named, no tick; the parent's page is untouched."""
-    process = job.start(job.write("train.py", FORKS), path=fake_torch, RANK="5", WORLD_SIZE="8")
+    process = job.start(job.write("train.py", FORKS), path=fake_torch, RANK="5", WORLD_SIZE="8", **MAY_FORK)
     assert process.stdout is not None
     child = int(process.stdout.readline())
 
@@ -426,7 +429,7 @@ for file in files:
 
 def test_descriptors_that_a_daemon_closed_are_the_jobs(job: Job, fake_torch: str) -> None:
     """Its files get our numbers: nothing of ours writes to them or closes them, in a forked child or at exit."""
-    done = job.finish(job.write("train.py", DAEMON), path=fake_torch, RANK="0")
+    done = job.finish(job.write("train.py", DAEMON), path=fake_torch, RANK="0", **MAY_FORK)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {(job.folder / f"log{n}").read_text() for n in range(8)} == {"child parent"}

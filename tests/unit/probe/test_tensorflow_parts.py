@@ -204,8 +204,11 @@ def test_function_that_is_called_from_below_does_no_steps(inner: page.Page, acto
     entered = actor(inner_hooks.enter_inner, "pyfunc_0")
     assert actor(call_of) is None
     actor(inner_hooks.leave_inner, entered)
-    step = call_of()
-    inner_hooks.leave_inner(inner_hooks.enter_inner("pyfunc_0"))
+    enter = step_hooks.enter_of(SimpleNamespace(RUN_FUNCTIONS_EAGERLY=False))
+    step = enter()  # from here: a frame that has ended is nobody's caller
+    (
+        lambda: inner_hooks.leave_inner(inner_hooks.enter_inner("pyfunc_0"))
+    )()  # the runtime, called by the step
     assert call_of() is None
     step_hooks.leave_call(step)
 
