@@ -6,6 +6,7 @@ with more in it, found once. Never here: what it means (ddetect.correlate).
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Iterable
