@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from ddetect.coordinator.eventlog import EventLog
-from ddetect.coordinator.events import Command, Event
+from ddetect.coordinator.events import Command, Event, Withdraw
 from ddetect.coordinator.state import JobState
 from ddetect.model import Incident
 
@@ -36,7 +36,10 @@ class Desk:
         except Exception:  # a log that fails must not cost the judgement
             self._fault("could not be written down", event)
         try:
-            return self.job.on(event, now=now, unix_ns=unix_ns)
+            commands = self.job.on(event, now=now, unix_ns=unix_ns)
+            if any(isinstance(command, Withdraw) for command in commands):
+                self._events.forget()
+            return commands
         except Exception:  # a fault of ours must not end an agent's stream, nor our sight of the job
             self._fault("could not be taken in, and was undone", event)
             return []

@@ -84,6 +84,10 @@ class EventLog:
         self._bytes += len(data)
         return gzip.compress(data, 6, mtime=0) if data else b""
 
+    def forget(self) -> None:
+        """The open incident is withdrawn: its number may be another's soon."""
+        self._of = 0
+
     @property
     def is_long(self) -> bool:
         """Whether so much has come that it should go to the folder now."""

@@ -27,6 +27,7 @@ import psutil
 from ddetect.scenarios.catalogue import SCENARIOS, Params, command
 from ddetect.scenarios.starting import require
 from tests.live.ends import SIGTERM, End, Ended, Running, controlling_terminal
+from tests.live.replayed import differences
 
 Until = Literal["suspected", "confirmed", "end"]
 
@@ -202,10 +203,9 @@ def watch_job(
 
 
 def assert_replays(result: Result) -> None:
-    """Where an incident has its event log: replayed in a fresh process it gives the same incidents.
-
-    The coordinator does not save its events yet: there is nothing to replay. It is called while `result.out` is there.
-    """
+    """The events that an incident has in its folder, played again in a fresh process, give the same incident."""
+    wrong = differences(result.out)
+    assert wrong == [], wrong
 
 
 def read_incidents(out: Path) -> list[tuple[Path, dict[str, Any]]]:
