@@ -20,7 +20,7 @@ print(os.environ["TF_CONFIG"] + "\\n", end="", flush=True)
 GOES_ON = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.write(1, f"{os.getpid()}\n".encode())  # in one piece, beside another worker
+os.write(1, f"{os.getpid()}\\n".encode())  # in one piece, beside another worker
 time.sleep(60)
 """
 

@@ -36,6 +36,9 @@ def running(code: str, *args: str, env: dict[str, str] | None = None) -> Iterato
                 pipe.close()
 
 
+SLEEPS = ("nanosleep", "select", "poll_schedule")  # time.sleep() is a select() up to Python 3.10
+
+
 def until(true: Callable[[], object], *, within_s: float = 60.0) -> None:
     """Wait for something that must become true; what it was instead is shown."""
     deadline = time.monotonic() + within_s
@@ -46,4 +49,4 @@ def until(true: Callable[[], object], *, within_s: float = 60.0) -> None:
 
 def fall_asleep(pid: int) -> None:
     """Wait until the main thread sleeps: a program says "ready" a little earlier."""
-    until(lambda: (tasks := read_tasks(pid)) and "nanosleep" in tasks[0].wchan)
+    until(lambda: (tasks := read_tasks(pid)) and any(name in tasks[0].wchan for name in SLEEPS))
