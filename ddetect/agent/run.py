@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ddetect_launcher.place import remove_if_abandoned
 from ddetect_probe import rundir
 
 from ddetect.agent.deaths import Deaths
@@ -28,6 +29,7 @@ from ddetect.messages import EndRanks, FromAgent, ToAgent
 
 BEAT_S = 1.0
 LAST_WORDS_S = 0.7
+COORDINATOR_LEAVES_S = 3.5
 ENDED_WITHIN_S = 1.2
 ORDERS_WITHIN_S = 1.0
 SETTLE_S = 0.1
@@ -47,8 +49,9 @@ class AgentSettings:
 
 
 def run_agent(settings: AgentSettings) -> int:
-    """Run until the job is over or SIGTERM comes."""
+    """Run until the job is over or SIGTERM comes. Where no launcher is left to tidy up, we do."""
     code = asyncio.run(_live(settings))
+    _tidy_up(settings.run_dir)
     deadline = time.monotonic() + ORDERS_WITHIN_S
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and thread.name.startswith("ddetect-"):
@@ -59,6 +62,14 @@ def run_agent(settings: AgentSettings) -> int:
                 sys.stderr.flush()
                 os._exit(code)
     return code
+
+
+def _tidy_up(run_dir: str) -> None:
+    """Remove the run directory of a launcher that was killed, once the coordinator beside us has left it too."""
+    deadline = time.monotonic() + COORDINATOR_LEAVES_S
+    while rundir.is_held(rundir.lock_path(run_dir, "coordinator")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    remove_if_abandoned(run_dir)
 
 
 async def _live(settings: AgentSettings) -> int:

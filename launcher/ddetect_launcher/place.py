@@ -46,10 +46,7 @@ class RunDir:
         """Delete it; only after `leave` said True."""
         _remove(self.path)
         os.close(self._lock)
-        try:
-            os.rmdir(os.path.dirname(self.path))  # the user's folder, once it is empty
-        except OSError:
-            pass
+        _remove_user_folder(self.path)
 
 
 def open_run_dir(name: str, environ: Mapping[str, str], *, shared: bool) -> tuple[RunDir, str]:
@@ -122,7 +119,7 @@ def _make(folder: str, path: str) -> RunDir | None:
             os.close(lock)
         shutil.rmtree(aside, ignore_errors=True)
         if os.path.isdir(path):
-            _remove_if_abandoned(path)
+            remove_if_abandoned(path)
             return None
         raise error
 
@@ -149,10 +146,11 @@ def _remove_abandoned(folder: str) -> None:
     except OSError:
         return
     for name in names:
-        _remove_if_abandoned(os.path.join(folder, name))
+        remove_if_abandoned(os.path.join(folder, name))
 
 
-def _remove_if_abandoned(path: str) -> None:
+def remove_if_abandoned(path: str) -> None:
+    """Remove a directory whose launchers are all gone; nothing happens to one that a launcher holds."""
     try:
         lock = rundir.open_lock(path)
     except OSError:
@@ -165,6 +163,7 @@ def _remove_if_abandoned(path: str) -> None:
         pass
     finally:
         os.close(lock)
+    _remove_user_folder(path)
 
 
 def _remove(path: str) -> None:
@@ -175,3 +174,10 @@ def _remove(path: str) -> None:
     except OSError:
         gone = path
     shutil.rmtree(gone, ignore_errors=True)
+
+
+def _remove_user_folder(path: str) -> None:
+    try:
+        os.rmdir(os.path.dirname(path))  # once it is empty
+    except OSError:
+        pass

@@ -106,6 +106,23 @@ def job_is_over(run_dir: str) -> bool:
     return True
 
 
+def is_held(path: str) -> bool:
+    """Whether somebody holds this lock file. False where there is none."""
+    import fcntl
+
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def write_about(run_dir: str, about: About) -> None:
     """Say what runs here, unless another launcher of this node was first."""
     path = os.path.join(run_dir, JOB)

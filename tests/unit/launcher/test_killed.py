@@ -58,3 +58,4 @@ def test_job_lives_on_and_all_of_ours_is_gone_within_five_seconds(launcher: Laun
 
     assert lives_on
     assert took_s < GONE_WITHIN_S
+    assert launcher.run_dirs() == []
