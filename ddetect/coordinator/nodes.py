@@ -59,6 +59,7 @@ class Pulse:
     seen_at: float  # how far our sight reaches: the oldest of the newest beats
     phase: Phase  # what the ranks that are not inside a collective do; PAUSED if somebody stopped them all
     leaving: bool = False  # all of them are on their way out
+    exiting: bool = False  # one of them at least leaves its interpreter
 
 
 @dataclass(slots=True)
@@ -192,6 +193,7 @@ class Nodes:
             seen_at=min(at for _, _, at in parts),
             phase=Phase.PAUSED if (state[alive] == ord("T")).all() else _telling_phase(phase[alive]),
             leaving=bool(np.isin(phase[alive], (Phase.LEAVING, Phase.EXITING)).all()),
+            exiting=bool((phase[alive] == Phase.EXITING).any()),
         )
 
     def roster(self) -> Roster:

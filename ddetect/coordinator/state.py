@@ -58,7 +58,7 @@ from ddetect.model import Gone, Look, Phase, Proof, Settings, Snapshot, Stage, S
 LOOK_TIMEOUT_S = 8.0  # longer than an agent takes at its slowest; then we go on with the answers that came
 EMPTY_LOOKS = 3  # questions nobody answers before we judge by the beats alone
 ONE_RESTART_S = 60.0  # nodes whose ranks are replaced within this belong to one restart
-MOVES_FOR_S = 1.0  # who goes on, goes on: an interrupted rank moves once, on its way out
+MOVES_FOR_S = 1.0
 
 
 class JobState:
@@ -206,11 +206,16 @@ class JobState:
                 return
 
     def _goes_on(self, watch: Watch, facts: Facts, now: float) -> bool:
-        over = TRIGGERS[watch.trigger].is_over(watch, facts)
-        since = min(watch.moves_since, now) if over else math.inf
+        """Whether it moves, and keeps moving: who raises moves once more, and so does who leaves or is interrupted."""
+        pulse = facts.pulse
+        moves = pulse is not None and TRIGGERS[watch.trigger].is_over(watch, facts)
+        since = min(watch.moves_since, pulse.activity_at) if pulse is not None and moves else math.inf
         if since != watch.moves_since:
             self.watch = replace(watch, moves_since=since)
-        return now - since >= MOVES_FOR_S
+        if pulse is None or since == math.inf:
+            return False
+        dies = pulse.exiting or any(at > watch.since for _, at in facts.deaths)
+        return pulse.activity_at - since >= MOVES_FOR_S and (watch.trigger == DEATH or not dies)
 
     def _facts(self, now: float) -> Facts:
         return Facts(

@@ -189,3 +189,21 @@ def test_fault_before_an_interrupt_is_an_alarm():
     story.run(3)
 
     assert story.alarms() == [(1, (1,))]
+
+
+def test_ranks_that_move_once_more_because_they_raise_are_no_progress():
+    """torch's timeout: each rank that gives up moves a counter, and then it is gone."""
+    story = hangs(90)
+    story.active_at = story.now
+    story.run(1.5)
+    story.loses(0, TIMED_OUT)
+    story.active_at = story.now
+    story.run(1.5)
+    story.loses(1, signal=15)
+    story.run(3)
+    story.event(FAILED)
+
+    last = story.records[-1].incident
+    assert {record.incident.number for record in story.records} == {1}
+    assert last.closed is not None
+    assert last.closed.reason == "the job ended with exit code 1"
