@@ -18,6 +18,8 @@ from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Cause, Phase, Proof, Role, Status
 from ddetect.model.claims import Each
 
+_MEETS = frozenset({Kind.COLLECTIVE, Kind.P2P})
+
 
 def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
     """Name the ranks that stand still by their own sighting; only where no rank waits for another."""
@@ -38,7 +40,12 @@ def stuck_alone(scene: Scene, waits: Waits) -> list[Finding]:
         reason = explain(scene, int(rank))
         if reason.cause is not None:
             by_cause.setdefault(reason.cause, []).append((int(rank), reason))
-    return [_finding(scene, cause, named) for cause, named in by_cause.items()]
+    left = {cause: _without_victims(scene, named) for cause, named in by_cause.items()}
+    return [
+        _finding(scene, cause, named, alone=len(named) == len(by_cause[cause]))
+        for cause, named in left.items()
+        if named
+    ]
 
 
 def _without_victims(scene: Scene, named: list[tuple[int, Reason]]) -> list[tuple[int, Reason]]:
@@ -47,16 +54,18 @@ def _without_victims(scene: Scene, named: list[tuple[int, Reason]]) -> list[tupl
     Processes that write checkpoints meet in a group of their own, which no recorder of a rank tells of.
     """
     children = {rank: scene.others_of(rank, Role.CHILD) for rank, _ in named}
-    meets = {
-        rank: any(child.doing.kind in (Kind.COLLECTIVE, Kind.P2P) for child in mine)
-        for rank, mine in children.items()
-    }
-    awaited = [
+    kinds = {rank: {child.doing.kind for child in mine} for rank, mine in children.items()}
+    meeting = [rank for rank, mine in kinds.items() if mine & _MEETS]
+    if not meeting or len(meeting) == np.count_nonzero(
+        scene.live
+    ):  # all of them: there is nobody to wait for
+        return named
+    # A child that could not be read may be among those that meet.
+    return [
         (rank, _with_children(scene, reason, children[rank]))
         for rank, reason in named
-        if children[rank] and not meets[rank]
+        if kinds[rank] - {Kind.UNREAD} and rank not in meeting
     ]
-    return awaited if awaited and any(meets.values()) else named
 
 
 def _with_children(scene: Scene, reason: Reason, children: list[SeenProcess]) -> Reason:
@@ -81,9 +90,7 @@ def _may_wait(scene: Scene) -> Bools:
     return np.asarray((inside | handle | scene.may_wait_for_device) & ~scene.progress_read)
 
 
-def _finding(scene: Scene, cause: Cause, all_named: list[tuple[int, Reason]]) -> Finding:
-    named = _without_victims(scene, all_named)
-    alone = len(named) == len(all_named)
+def _finding(scene: Scene, cause: Cause, named: list[tuple[int, Reason]], *, alone: bool) -> Finding:
     ranks = [rank for rank, _ in named]
     motion = moved(scene.snapshot, ranks, scene.framework)
     # Everybody ends one day: who leaves while nobody waits for it contradicts nothing; only time tells if it hangs.
