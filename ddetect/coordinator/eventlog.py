@@ -47,19 +47,22 @@ class EventLog:
     def __init__(self) -> None:
         self._number = 0
         self._frames: list[bytes] = []
-        self._at: float | None = None  # when the checkpoint was taken
+        self._at: float | None = None  # when the checkpoint was taken,
+        self._newest = 0.0  # and the newest event
         self._of = 0  # the incident that pieces are handed out for,
         self._given = 0  # how many frames of it have been,
         self._bytes = 0  # and how long they are
         self._waiting = 0  # bytes not yet handed out
+        self._begins = True  # the frames in memory begin with the checkpoint
         self.is_cut = False
 
     def note(self, event: Event, job: JobState, *, now: float, unix_ns: int, raw: bytes = b"") -> None:
         """Write an event down, before the state machine takes it. `raw`: the message as it came."""
         if job.watch is None and (self._at is None or now - self._at >= CHECKPOINT_S):
             self._frames, self._at, self._given, self._bytes, self._of = [], now, 0, 0, 0
-            self._waiting, self.is_cut = 0, False
+            self._waiting, self.is_cut, self._begins = 0, False, True
             self._add(_CHECKPOINT, now, unix_ns, "", dump_state(job))
+        self._newest = now
         self._add(*_packed(event, raw, now, unix_ns))
 
     def _add(self, kind: bytes, now: float, unix_ns: int, node: str, rest: bytes) -> None:
@@ -72,12 +75,15 @@ class EventLog:
     def piece(self, incident: int, ranks: int) -> bytes:
         """What the log of this incident lacks so far, compressed; the first piece begins with the checkpoint."""
         if incident != self._of:
-            self._of, self._given, self._bytes, self.is_cut = incident, 0, 0, False
+            self._of, self._given, self._bytes, self.is_cut = incident, 0, 0, not self._begins
         if self.is_cut:
             return b""
         frames = self._frames[self._given :]
         self._given, self._waiting = len(self._frames), 0
         data = b"".join(frames)
+        if self._at is not None and self._newest - self._at > 2 * CHECKPOINT_S:
+            # What lasts is on disk and not in memory; when it is over there will be a new checkpoint.
+            self._frames, self._given, self._begins = [], 0, False
         if ranks > WHOLE_RANKS and self._bytes + len(data) > MOST_BYTES:
             self.is_cut = True
             data = _HEAD.pack(0, _CUT, 0.0, 0, 0, 0)

@@ -25,6 +25,7 @@ from ddetect.wire.file import write_snapshot
 
 EVENTS = "events.ddlog"
 PAUSES = "pauses.jsonl"
+_NOT_WHOLE = "The event log is not whole: it became too long, or began before an earlier incident.\n"
 _NAME = re.compile(r"incident-(\d+)$")
 
 
@@ -90,14 +91,16 @@ class Incidents:
 
     def add_events(self, incident: Incident, piece: bytes, *, is_cut: bool = False) -> None:
         """Add a piece to the log of an incident that has its folder; `is_cut`: there will be no more."""
-        if not piece or incident.number not in self._claimed:
+        if incident.number not in self._claimed:
             return
         folder = self.folder(incident)
-        with open(folder / EVENTS, "ab") as handle:
-            handle.write(piece)
+        if piece:
+            with open(folder / EVENTS, "ab") as handle:
+                handle.write(piece)
         if is_cut:
             write_text(
-                folder / "events.cut", "The event log is not whole: the job has too many ranks for it.\n"
+                folder / "events.cut",
+                _NOT_WHOLE,
             )
 
     def withdraw(self, incident: Incident, reason: str, lasted_s: float, at_unix_ns: int) -> None:

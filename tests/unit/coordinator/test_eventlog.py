@@ -102,6 +102,18 @@ def test_log_of_a_large_job_is_cut_and_says_so(monkeypatch):
     assert log.piece(2, 2000) == b""
 
 
+def test_hang_of_a_day_is_kept_on_disk_and_not_in_memory():
+    story = Logged()
+    story.run(10, stepping=True).run(400)
+    story.saved += story.log.piece(1, 2)
+    held = len(story.log._frames)
+    story.run(30, stepping=True)
+
+    assert held == 0
+    (incident,) = replay(story.saved).values()
+    assert incident.verdict == story.records[0].incident.verdict or incident.confirmed_at_unix_ns
+
+
 def test_state_is_restored_as_it_was():
     story = Logged()
     story.run(80, stepping=True)
