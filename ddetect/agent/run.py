@@ -66,6 +66,8 @@ def run_agent(settings: AgentSettings) -> int:
 
 def _tidy_up(run_dir: str) -> None:
     """Remove the run directory of a launcher that was killed, once the coordinator beside us has left it too."""
+    if not rundir.job_is_over(run_dir):
+        return  # its launcher is there, and tidies up itself
     deadline = time.monotonic() + COORDINATOR_LEAVES_S
     while rundir.is_held(rundir.lock_path(run_dir, "coordinator")) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -32,7 +32,7 @@ def dump_state(job: JobState) -> bytes:
     for place, kept in (("nodes", job.nodes.nodes), ("left", job.nodes.left)):
         for name, view in kept.items():
             views[place][name] = _view(view, messages)
-    patience = job.patience
+    patience, still_open = job.patience, {id(item) for item in job.departures.open}
     about = {
         "job": job.job,
         "settings": asdict(job.settings),
@@ -41,7 +41,7 @@ def dump_state(job: JobState) -> bytes:
         "ending": asdict(job.ending) if job.ending is not None else None,
         "attempt_at": job.nodes.attempt_at,
         "gone_at": [at for _, at in job.departures.all],
-        "open": [item in job.departures.open for item in job.departures.all],
+        "open": [id(item) in still_open for item in job.departures.all],
         "patience": {
             "longest_s": {int(phase): gap for phase, gap in patience.longest_s.items()},
             "seen": {int(phase): count for phase, count in patience.seen.items()},

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from ddetect.correlate.rules.consequence import SEEN_LATE_S, origins, was_asked
+from ddetect.correlate.rules.on_purpose import ENDING_SIGNALS
 from ddetect.frameworks.framework import Framework
 from ddetect.model import Departure, Gone
 
@@ -49,27 +50,49 @@ class Departures:
         found = {_identity(gone) for gone, _ in deaths}
         return replace(self, explained=self.explained | found) if found - self.explained else self
 
-    def faults(self, framework: Framework) -> tuple[Dated, ...]:
-        """Open deaths by an error of their own: nobody else's death or wish explains them."""
+    def errors(self, framework: Framework) -> tuple[Dated, ...]:
+        """Open deaths by an exception of their own: nobody else's death explains them."""
         dead = dict(self.open)
         return tuple(
             (gone, dead[gone]) for gone in origins(list(dead), framework) if gone.how is Departure.RAISED
         )
 
-    def ended_by(self, wish_at: float, framework: Framework) -> Departures:
-        """Somebody wanted the job to end at that time: what died of it is explained, faults from before are not.
+    def faults(self, framework: Framework, before: float) -> tuple[Dated, ...]:
+        """Open deaths from before somebody wanted the job to end, and not by what people end jobs with.
 
-        A wish is told by a process, and on a busy machine a rank may be gone before that process has run.
+        What is only known to be gone may have died of the wish: it is told by a process, and on a busy machine a rank
+        may be gone before that process has run.
         """
-        faults = self.faults(framework)
-        return self.explain(
-            (gone, at) for gone, at in self.open if at >= wish_at - SEEN_LATE_S and (gone, at) not in faults
+        errors = self.errors(framework)
+        return tuple(
+            (gone, at)
+            for gone, at in self.open
+            if at < before
+            and ((gone, at) in errors or _crashed(gone) or (at < before - SEEN_LATE_S and not _ended(gone)))
         )
+
+    def ended_by(self, wish_at: float, framework: Framework) -> Departures:
+        """Somebody wanted the job to end at that time: what died of it is explained, faults from before are not."""
+        faults = self.faults(framework, wish_at)
+        return self.explain(item for item in self.open if item not in faults)
 
     def without(self, ranks: Collection[int], but_pids: Collection[int]) -> Departures:
         """These ranks have new processes: who had them before is not missed any more."""
         kept = tuple(item for item in self.all if item[0].rank not in ranks or item[0].pid in but_pids)
         return replace(self, all=kept)
+
+
+def _crashed(gone: Gone) -> bool:
+    """Whether it is known to have died of something that nobody ends a job with."""
+    if gone.how is not Departure.VANISHED:
+        return False
+    number = gone.signal or (gone.code - 128 if gone.code > 128 else 0)
+    return number not in ENDING_SIGNALS if number else gone.code > 0
+
+
+def _ended(gone: Gone) -> bool:
+    """Whether it is known to have died of what people end jobs with."""
+    return gone.how is Departure.VANISHED and (gone.signal or gone.code - 128) in ENDING_SIGNALS
 
 
 def _identity(gone: Gone) -> Identity:

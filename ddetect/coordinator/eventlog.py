@@ -63,6 +63,8 @@ class EventLog:
             self._waiting, self.is_cut, self._begins = 0, False, True
             self._add(_CHECKPOINT, now, unix_ns, "", dump_state(job))
         self._newest = now
+        if self.is_cut:
+            return
         self._add(*_packed(event, raw, now, unix_ns))
 
     def _add(self, kind: bytes, now: float, unix_ns: int, node: str, rest: bytes) -> None:

@@ -31,6 +31,7 @@ class Case:
     alone: tuple[Answer | None, ...] = ()  # what each earlier look says by itself, where that was asked
     decide: bool = True  # else there will be more looks first
     last: bool = False  # the job has failed: there will be no later moment
+    error: bool = False  # a rank has died of an exception of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +48,25 @@ class Opinion:
     motion: Motion = _NO_MOTION
     stands_s: float = 0.0  # a pause that the framework is known to make where the culprits are
     last: bool = False
+    error: bool = False
     fault: str = ""  # why there is no judgement: a fault of ours
 
 
 def form_opinion(case: Case, judge: JudgeBy | None = None) -> Opinion:
     """Join, judge and look for motion. Never raises: a fault of ours is an undecided verdict that says so."""
-    snapshot = case.snapshot
-    if case.parts or case.unread or not snapshot.looks:
-        snapshot = replace(snapshot, looks=(*snapshot.looks, join_looks(case.parts, case.unread)))
-    alone = (*case.alone, *[None] * (len(snapshot.looks) - len(case.alone)))
-    kept = max(1, snapshot.settings.samples)
-    snapshot, alone = replace(snapshot, looks=snapshot.looks[-kept:]), alone[-kept:]
+    snapshot, alone = case.snapshot, case.alone
     try:
+        if case.parts or case.unread or not snapshot.looks:
+            snapshot = replace(snapshot, looks=(*snapshot.looks, join_looks(case.parts, case.unread)))
+        alone = (*alone, *[None] * (len(snapshot.looks) - len(alone)))
+        kept = max(1, snapshot.settings.samples)
+        snapshot, alone = replace(snapshot, looks=snapshot.looks[-kept:]), alone[-kept:]
         return _opinion(case, snapshot, alone, judge)
     except Exception as error:
         fault = f"{type(error).__name__}: {error}"[:300]
-        return Opinion(case.ticket, snapshot, _at_fault(fault), alone, last=case.last, fault=fault)
+        return Opinion(
+            case.ticket, snapshot, _at_fault(fault), alone, last=case.last, error=case.error, fault=fault
+        )
 
 
 def _opinion(
@@ -92,6 +96,7 @@ def _opinion(
         moved(snapshot, ranks),
         stands_s(snapshot, verdict.culprit_ranks) if verdict.proof is Proof.TIME else 0.0,
         case.last,
+        case.error,
     )
 
 

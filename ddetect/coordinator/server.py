@@ -52,7 +52,7 @@ from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc, client_pb2, client_pb2_gr
 
 TICK_S = 0.25
 WRITE_TIMEOUT_S = 5.0
-JUDGE_TIMEOUT_S = 1.0  # for the last judgement; the launcher waits for us
+JUDGE_TIMEOUT_S = 1.5  # for the last judgement; the launcher waits for us
 log = logging.getLogger("ddetect.coordinator")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

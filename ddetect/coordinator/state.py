@@ -96,6 +96,10 @@ class JobState:
             self.__dict__.clear()
             self.__dict__.update(before)
             undo_nodes()
+            if isinstance(event, Judged):
+                self._case = (
+                    0  # nobody waits for an opinion that could not be taken in: the next look is judged
+                )
             raise
 
     def _on(self, event: Event, now: float, unix_ns: int) -> list[Command]:
@@ -131,8 +135,8 @@ class JobState:
                 self.nodes.take_beat(event.node, beat, now)
             case NodeGone() as told:
                 self.departures = self.departures.hear(told.gone, now, replaced=node.superseded)
-                if self.ending is not None:
-                    self.departures = self.departures.ended_by(self.ending_at, self._framework)
+                if self.ending is not None and not self.ending.is_over:
+                    return self._excuse(now, unix_ns)
             case Evidence() as evidence:
                 self._take_evidence(event.node, evidence)
             case JobEnds() as told_end:
@@ -155,7 +159,7 @@ class JobState:
             self._question = replace(
                 question, parts=(*question.parts, (node, look)), missing=question.missing - {node}
             )
-        elif self.watch is not None and evidence.request:
+        elif self.watch is not None and evidence.request >= self.watch.first_request:
             others = tuple(part for part in self.watch.late if part[0] != node)
             self.watch = replace(self.watch, late=(*others, (node, look)))
 
@@ -206,14 +210,13 @@ class JobState:
                 return
 
     def _goes_on(self, watch: Watch, facts: Facts, now: float) -> bool:
-        """Whether it moves, and keeps moving: who raises moves once more, and so does who leaves or is interrupted."""
+        """Whether it moved, and moved again: who raises moves once more, and so does who leaves or is interrupted."""
         pulse = facts.pulse
-        moves = pulse is not None and TRIGGERS[watch.trigger].is_over(watch, facts)
-        since = min(watch.moves_since, pulse.activity_at) if pulse is not None and moves else math.inf
+        if pulse is None or not TRIGGERS[watch.trigger].is_over(watch, facts):
+            return False
+        since = min(watch.moves_since, pulse.activity_at)
         if since != watch.moves_since:
             self.watch = replace(watch, moves_since=since)
-        if pulse is None or since == math.inf:
-            return False
         dies = pulse.exiting or any(at > watch.since for _, at in facts.deaths)
         return pulse.activity_at - since >= MOVES_FOR_S and (watch.trigger == DEATH or not dies)
 
@@ -237,6 +240,8 @@ class JobState:
         nodes = self.nodes.to_ask()
         self.requests += 1
         self._question = Question(self.requests, now, self.nodes.to_wait_for(nodes, now))
+        if not watch.first_request:
+            self.watch = replace(watch, first_request=self.requests)
         return [
             Ask(name, TakeEvidence(self.requests, self.nodes.pids_on(name, watch.native))) for name in nodes
         ]
@@ -277,7 +282,8 @@ class JobState:
         self._case = self.tickets
         stage = watch.incident.stage if watch.incident is not None else Stage.SUSPECTED
         snapshot = replace(self._snapshot(watch, now, unix_ns), stage=stage)
-        return Judge(Case(self._case, snapshot, parts, unread, watch.alone, decide, last))
+        error = bool(self.departures.errors(self._framework))
+        return Judge(Case(self._case, snapshot, parts, unread, watch.alone, decide, last, error))
 
     def _hand_out_last(self, watch: Watch, now: float, unix_ns: int) -> Judge:
         """There will be no other look: the newest there is, with who is silent or has left by now."""
@@ -294,9 +300,11 @@ class JobState:
     def _judged(self, opinion: Opinion, now: float, unix_ns: int) -> list[Command]:
         """An opinion came back. One of a watch that is over by now, or from before a wish, says nothing any more."""
         watch = self.watch
-        if opinion.ticket != self._case or watch is None:
+        if opinion.ticket != self._case:
             return []
         self._case = 0
+        if watch is None:
+            return []
         watch = replace(
             watch,
             looks=opinion.snapshot.looks,
@@ -358,9 +366,8 @@ class JobState:
 
     def _explains(self, watch: Watch, verdict: Verdict, opinion: Opinion) -> bool:
         named = watch.named[0] if watch.named is not None else None
-        fault = bool(self.departures.faults(self._framework))
         return life.explains(
-            named, confirmed=watch.is_confirmed, verdict=verdict, origin=fault, last=opinion.last
+            named, confirmed=watch.is_confirmed, verdict=verdict, origin=opinion.error, last=opinion.last
         )
 
     def _die(
@@ -430,21 +437,30 @@ class JobState:
         at = now if at is None else at
         if now - at > OUTLIVED_S:
             return []  # told again after a reconnect, and the job has outlived it
-        if self.ending is not None and (self.ending.is_over or self.ending.reason == event.reason):
-            return []  # a launcher says it until the job is gone
-        first = self.ending is None
-        self.ending = event
-        if not first:
+        if self.ending is not None:
+            if (
+                not self.ending.is_over
+            ):  # a launcher says it until the job is gone; another wish is another minute
+                self.ending_at = max(self.ending_at, at) if at > self.ending_at + 1.0 else self.ending_at
             return []
+        self.ending = event
         self.ending_at, self._question = at, None
         if self._leaving is None:
             self._case = 0  # what is seen from now on says nothing about the hang
-        self.departures = self.departures.ended_by(at, self._framework)
+        return self._excuse(now, unix_ns)
+
+    def _excuse(self, now: float, unix_ns: int) -> list[Command]:
+        """What died of the wish is explained; a fault from before, whenever it is heard, is judged now."""
+        assert self.ending is not None
+        if self.ending.by_us:
+            self.departures = self.departures.explain(self.departures.open)
+            return []
+        self.departures = self.departures.ended_by(self.ending_at, self._framework)
         watch = self.watch
-        if self.departures.faults(self._framework) and not event.by_us and self._leaving is None:
-            if watch is None:
-                watch = self._watch_deaths(now)
-            self.watch = watch
+        if self._leaving is not None or self._case:
+            return []  # a last judgement is on its way
+        if self.departures.open:
+            watch = self.watch = watch or self._watch_deaths(now)
             return [self._hand_out_last(watch, now, unix_ns)]
         if watch is not None and watch.trigger == DEATH and watch.incident is None:
             self.watch = None
@@ -464,7 +480,8 @@ class JobState:
         ):
             self._leaving = (turn, reason)  # its last judgement is on the way
             return []
-        if event.exit_code != 0 and not asked and self._died_unheard():
+        failed = event.exit_code != 0 or self.departures.errors(self._framework)
+        if failed and not asked and self._died_unheard():
             self._leaving = (turn, reason)
             watch = self.watch = watch or self._watch_deaths(now)
             return [self._hand_out_last(watch, now, unix_ns)]

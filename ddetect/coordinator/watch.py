@@ -43,6 +43,7 @@ class Watch:
     alone: tuple[Answer | None, ...] = ()  # what each of them says by itself, where that was asked
     taken: int = 0  # looks taken so far
     empty: int = 0  # questions in a row that nobody answered
+    first_request: int = 0  # the first question of it
     late: tuple[tuple[str, Look], ...] = ()  # evidence that came after its question was closed
     native: tuple[int, ...] = ()
     incident: Incident | None = None
@@ -51,7 +52,7 @@ class Watch:
     told: Snapshot | None = None  # the evidence of the verdict that the incident has
     last_looks: int = 0  # looks since patience was up
     stands_s: float = 0.0  # a pause that the framework is known to make where the culprits are
-    moves_since: float = math.inf  # since when it seems to go on
+    moves_since: float = math.inf  # when it first seemed to go on
     relooks: int = 0
     other: Answer = ()  # another answer than the alarm's, heard once
 

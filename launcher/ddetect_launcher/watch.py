@@ -24,7 +24,7 @@ from ddetect_launcher.plan import Plan, make_plan
 from ddetect_launcher.screen import Screen
 from ddetect_launcher.words import Line
 
-LAST_WORDS_S = 3.0  # to flush a last verdict after the job ended
+LAST_WORDS_S = 4.0  # to flush a last verdict after the job ended
 _AGENT_SHARE_S = 2.0  # of it: the coordinator hears the agent out before it is told to finish
 
 

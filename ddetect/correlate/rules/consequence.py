@@ -112,17 +112,22 @@ def deaths_of(scene: Scene) -> list[Gone]:
 
 def last_words(scene: Scene) -> dict[int, Raised]:
     """What ranks raised that are still on their way out. It ends them: the newest look need not show it."""
+    return {rank: raised for rank, raised in _raised(scene).items() if raised.fatal}
+
+
+def waited_in_vain(scene: Scene) -> frozenset[int]:
+    """Ranks that raised what tells of a peer, in all or in the thread that trained: victims, also if they live on."""
+    told = _raised(scene).items()
+    return frozenset(rank for rank, raised in told if tells_of_a_peer(raised, scene.framework))
+
+
+def _raised(scene: Scene) -> dict[int, Raised]:
+    """The last exception that nobody caught, of each rank that has one and lives."""
     found: dict[int, Raised] = {}
     for sample in scene.snapshot.samples:
         for number, sighting in enumerate(sample.sightings):
             raised = sighting.raised
-            if raised is not None and raised.fatal:
+            if raised is not None:
                 rows = (sample.sighting == number) & (sample.role == Role.RANK) & (sample.rank >= 0)
                 found.update((rank, raised) for rank in sample.rank[rows].tolist())
     return {rank: raised for rank, raised in found.items() if rank not in scene.gone_ranks}
-
-
-def waited_in_vain(scene: Scene) -> frozenset[int]:
-    """Ranks on their way out that raised what tells of a peer: victims, also where they do not get out."""
-    told = last_words(scene).items()
-    return frozenset(rank for rank, raised in told if tells_of_a_peer(raised, scene.framework))

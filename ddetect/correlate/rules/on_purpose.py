@@ -23,7 +23,7 @@ from ddetect.correlate.scene import Scene
 from ddetect.model import UNKNOWN, Departure, Gone
 from ddetect.model.claims import OnPurpose
 
-_ENDING = frozenset({int(signal.SIGTERM), int(signal.SIGHUP), int(signal.SIGQUIT), int(signal.SIGINT)})
+ENDING_SIGNALS = frozenset({int(signal.SIGTERM), int(signal.SIGHUP), int(signal.SIGQUIT), int(signal.SIGINT)})
 """What people and schedulers end jobs with. Not SIGKILL: the kernel ends whole groups with it when memory is out."""
 _NOT_SEEN = 0
 _SHELLS = 128
@@ -78,7 +78,7 @@ def _all_were_ended(scene: Scene, deaths: list[Gone]) -> bool:
     if max(ages) - min(ages) > SEEN_LATE_S or any(gone.how is not Departure.VANISHED for gone in deaths):
         return False
     known = {_ended_by(gone) for gone in deaths} - {_NOT_SEEN}
-    return len(known) == 1 and known <= _ENDING
+    return len(known) == 1 and known <= ENDING_SIGNALS
 
 
 def _ended_by(gone: Gone) -> int:

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 import pytest
 
 from ddetect.coordinator.events import Ask, Ending, Heard, Judge, Judged, Lost, Record, Tick, Withdraw
-from ddetect.coordinator.opinion import form_opinion
+from ddetect.coordinator.opinion import Case, form_opinion
 from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.state import JobState
 from ddetect.messages import Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
@@ -49,6 +49,7 @@ class Story:
         self.now = 100.0
         self.records: list[Record] = []
         self.said: list[Record | Withdraw] = []
+        self.hold: list[Case] | None = None  # cases that nobody judges yet
         self.asked = 0
         self.answers = True
         self.has_page = 1
@@ -72,6 +73,8 @@ class Story:
                 self.said.append(command)
             elif isinstance(command, Withdraw):
                 self.said.append(command)
+            elif isinstance(command, Judge) and self.hold is not None:
+                self.hold.append(command.case)
             elif isinstance(command, Judge):
                 self.event(Judged(form_opinion(command.case, self.judge)))
             elif isinstance(command, Ask) and isinstance(command.message, TakeEvidence):

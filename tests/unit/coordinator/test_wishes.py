@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ddetect.coordinator import life
 from ddetect.coordinator.events import Ending
+from ddetect.coordinator.events import Judged as Opined
+from ddetect.coordinator.opinion import form_opinion
 from ddetect.messages import JobEnds, RanksEnded
 from ddetect.model import Cause, Stage
 from tests.unit.coordinator.test_named_before import CLOSED, Judged, hangs
@@ -167,3 +170,91 @@ def test_history_has_the_time_when_words_were_said():
 
 def _fields(verdict) -> dict:
     return {name: getattr(verdict, name) for name in verdict.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("number", [9, 11, 6], ids=["SIGKILL", "SIGSEGV", "SIGABRT"])
+def test_rank_that_was_killed_just_before_somebody_ended_the_rest_is_an_alarm(number):
+    """One rank is out of memory, and the scheduler ends the others a second later."""
+    story = Judged()
+    story.run(10, stepping=True)
+    story.loses(1, signal=number, age_s=0.3)
+    story.run(0.5)
+    story.send(JobEnds(signal=15))
+    story.loses(0, signal=15)
+    story.run(1)
+    story.event(ENDED)
+
+    assert [ranks for _, ranks in story.alarms()] == [(1,)]
+
+
+def test_fault_from_before_the_wish_that_is_told_after_it_is_an_alarm():
+    """A rank that raised needs seconds to be gone; the wish overtakes it."""
+    story = Judged()
+    story.run(10, stepping=True)
+    story.send(JobEnds(signal=15))
+    story.loses(1, "ValueError: bad shard", age_s=2.0)
+    story.loses(0, signal=15)
+    story.run(1)
+    story.event(ENDED)
+
+    assert [ranks for _, ranks in story.alarms()] == [(1,)]
+
+
+def test_handler_that_raises_on_the_wish_is_no_fault():
+    story = Judged()
+    story.run(10, stepping=True)
+    story.loses(1, "ValueError: I was told to end", age_s=0.1)
+    story.send(JobEnds(signal=15, age_s=0.6))
+    story.run(1)
+    story.event(ENDED)
+
+    assert story.alarms() == []
+
+
+@pytest.mark.parametrize("every_s", [1, 3, 6, 10])
+def test_job_of_long_steps_goes_on_when_it_steps_again(every_s):
+    """Its counters stand between two steps for longer than the floor."""
+    story = hangs(90)
+    for _ in range(12):
+        story.run(0.5, stepping=True).run(every_s)
+
+    assert story.stages()[-1] is Stage.CLOSED
+    assert last_of(story).closed.recovered
+
+
+def test_judgement_that_cannot_be_taken_in_once_silences_nobody(monkeypatch):
+    story = Judged()
+    story.run(10, stepping=True)
+    right, failed = life.said, []
+
+    def fails_once(*args):
+        if not failed:
+            failed.append(True)
+            raise ZeroDivisionError
+        return right(*args)
+
+    monkeypatch.setattr(life, "said", fails_once)
+    with pytest.raises(ZeroDivisionError):
+        story.run(20)
+    story.run(20)
+
+    assert story.records
+
+
+def test_wish_while_the_last_judgement_of_an_attempt_is_on_its_way_blinds_nobody():
+    story = Judged()
+    story.run(10, stepping=True)
+    judge, story.judge = story.judge, None
+    held = []
+    story.hold = held
+    story.loses(1, "ValueError: bad shard")
+    story.roster(version=2, start=50)
+    story.send(JobEnds(signal=15))
+    story.hold = None
+    story.judge = judge
+    for case in held:
+        story.event(Opined(form_opinion(case)))
+    story.run(70, stepping=True).run(30)
+
+    assert len(story.alarms()) >= 1
+    assert story.job.watch is not None

@@ -462,6 +462,16 @@ def test_victim_that_timed_out_and_hangs_in_its_exit_is_not_named_beside_the_cul
     assert (verdict.cause, verdict.culprit_ranks) == (Cause.USER_CODE, (2,))
 
 
+def test_victim_whose_training_thread_timed_out_is_not_named_though_its_process_lives_on():
+    """The main thread serves requests; the exception ended the thread that trained."""
+    builder = build(2)
+    builder.does(1, "asleep")
+    row = builder.does(0, "queue")
+    row.look = replace(row.look, raised=Raised(TIMED_OUT))
+
+    assert judge(builder.snapshot()).culprit_ranks == (1,)
+
+
 def test_victim_that_timed_out_is_named_where_there_is_nobody_else():
     """Then it is all that is known of why the others wait."""
     builder = build(2)
