@@ -79,10 +79,12 @@ def note(ranks: Iterable[JobProcess], helpers: Iterable[JobProcess]) -> Noted:
     for member in roots.values():
         _take(noted, member.pid, stats[member.pid], is_rank=True)
     taken = set(roots)
-    # A worker whose rank is gone has no rank above it any more, but a page that says what it is.
+    # A worker whose rank is gone has no rank above it any more, but a page that says what it is. A child then must be in
+    # the session of a rank that lives: of another nobody knows whose it is by now.
+    of_ranks = {_session(pid) for pid in roots}
     for member in helpers:
-        sessions = {_session(member.pid), _session(roots[member.parent].pid if member.parent in roots else 0)}
-        apart = member.role is not Role.LOADER_WORKER and len(sessions - {0}) > 1
+        sessions = {_session(member.parent)} if member.parent in roots else of_ranks
+        apart = member.role is not Role.LOADER_WORKER and _session(member.pid) not in {*sessions, 0}
         if _is(member, stats) and member.pid not in taken and not apart:
             taken.add(member.pid)
             _take(noted, member.pid, stats[member.pid])
