@@ -79,8 +79,8 @@ def note(ranks: Iterable[JobProcess], helpers: Iterable[JobProcess]) -> Noted:
     for member in roots.values():
         _take(noted, member.pid, stats[member.pid], is_rank=True)
     taken = set(roots)
-    # A worker whose rank is gone has no rank above it any more, but a page that says what it is. A child then must be in
-    # the session of a rank that lives: of another nobody knows whose it is by now.
+    # A worker whose rank is gone has no rank above it any more, but a page that says what it is. A child then must be
+    # in the session of a rank that lives: of another nobody knows whose it is by now.
     of_ranks = {_session(pid) for pid in roots}
     for member in helpers:
         sessions = {_session(member.parent)} if member.parent in roots else of_ranks

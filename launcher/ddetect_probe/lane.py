@@ -300,8 +300,10 @@ def _owner_died() -> None:
     """Its ident may be another thread's already; else somebody inside goes on, or the main thread."""
     if state.owner in sys._current_frames():
         thread = threading._active.get(state.owner)  # type: ignore[attr-defined]
-        _own.tid = getattr(thread, "native_id", None) or 0
-        page.pack_pair(state.raw, _THREAD_AT, state.owner, _own.tid)
+        tid = getattr(thread, "native_id", None)
+        if tid:  # else it is only beginning, and the next tick asks again: who has no number never dies
+            _own.tid = tid
+            page.pack_pair(state.raw, _THREAD_AT, state.owner, tid)
         return
     inside = [one for one in list(others.items()) if _inside(one[1].phase) and _lives(one[1])]
     ident = max(inside, key=_precedence)[0] if inside else state.main
