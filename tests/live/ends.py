@@ -58,10 +58,34 @@ class End:
 def _signalled(name: str, send: Callable[[Running], object]) -> Callable[[Running], Ended]:
     def do(run: Running) -> Ended:
         send(run)
-        late = f"it had not ended {LAUNCHER_ENDS_S:.0f} s after {name}"
-        return Ended(name, "" if _ends(run.launcher, LAUNCHER_ENDS_S) else late)
+        if _ends(run.launcher, LAUNCHER_ENDS_S):
+            return Ended(name)
+        return Ended(
+            name, f"it had not ended {LAUNCHER_ENDS_S:.0f} s after {name}; {_standing(run.launcher)}"
+        )
 
     return do
+
+
+def _standing(launcher: subprocess.Popen[bytes]) -> str:
+    """Who is still there and where, for whoever reads why a test failed."""
+    told = []
+    for process in [psutil.Process(launcher.pid), *psutil.Process(launcher.pid).children(recursive=True)]:
+        try:
+            signals = [
+                line for line in _status_of(process.pid).splitlines() if line.startswith(("Sig", "Shd"))
+            ]
+            told.append(f"{process.pid} {process.status()} {' '.join(process.cmdline())[:80]} {signals}")
+            dump = ["py-spy", "dump", "--nonblocking", "--pid", str(process.pid)]
+            told.append(subprocess.run(dump, capture_output=True, text=True, timeout=20).stdout[:1500])
+        except (psutil.Error, OSError, subprocess.TimeoutExpired) as error:
+            told.append(f"{process.pid} {error!r}")
+    return "\n".join(told)
+
+
+def _status_of(pid: int) -> str:
+    with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+        return status.read()
 
 
 def _press_ctrl_c(run: Running) -> None:
@@ -137,17 +161,27 @@ def wait_until_gone(processes: Iterable[psutil.Process], seconds: float) -> list
 
 
 @contextmanager
-def controlling_terminal(wanted: bool) -> Iterator[tuple[int | None, Callable[[], None] | None]]:
-    """Our side of a new terminal, and what a child calls to make the other side the one that controls it."""
+def controlling_terminal(wanted: bool) -> Iterator[tuple[int | None, Callable[[], None]]]:
+    """Our side of a new terminal, and what a child calls first: it makes the other side the one that controls it."""
     if not wanted:
-        yield None, None
+        yield None, _hear_sigint
         return
     ours, theirs = os.openpty()
+
+    def take() -> None:
+        _hear_sigint()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
     try:
-        yield ours, lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+        yield ours, take
     finally:
         os.close(theirs)
         os.close(ours)
+
+
+def _hear_sigint() -> None:
+    """What a shell starts in the background ignores SIGINT, and so would the job: `make test &` is no other test."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _ends(launcher: subprocess.Popen[bytes], seconds: float) -> bool:

@@ -99,7 +99,7 @@ def test_stuck_loader_worker_behind_a_pipe(end: End, tmp_path: Path) -> None:
         )
         pipe_ended = wait_for(reader, PIPE_ENDS_S)
 
-    assert result.problem == ""
+    assert result.problem == "", result.problem
     final = only_incident(result)
     assert answer_of(final) == ("hang", "data_loading", (0,)), final["summary"]
     assert [one for one in result.left if str(STUCK_WORKER) not in one] == []
