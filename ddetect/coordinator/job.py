@@ -7,6 +7,7 @@ nodes can be taken back, so that undoing costs what was changed. Never here: wha
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from ddetect.coordinator.departed import Departures
@@ -22,7 +23,7 @@ from ddetect.frameworks.general import GENERAL
 from ddetect.model import Gone, Settings, Snapshot
 
 
-class Job:
+class Job(ABC):
     """The values, and how they are put together."""
 
     def __init__(self, job: str, settings: Settings, *, first_number: int = 1) -> None:
@@ -61,8 +62,9 @@ class Job:
                 )
             raise
 
+    @abstractmethod
     def _on(self, event: Event, now: float, unix_ns: int) -> list[Command]:
-        raise NotImplementedError
+        """What an event means."""
 
     def _facts(self, now: float) -> Facts:
         return Facts(

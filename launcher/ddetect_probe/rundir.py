@@ -91,29 +91,26 @@ def job_is_over(run_dir: str) -> bool:
     In doubt (the lock is not ours to open) the job lives. For a moment the asker holds the lock itself: a launcher that
     wants it looks twice.
     """
-    import fcntl  # no rank asks
-
     try:
         handle = open_lock(run_dir)
     except OSError:
         return not os.path.isdir(run_dir)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return True
+    return not _is_held(handle)
 
 
 def is_held(path: str) -> bool:
     """Whether somebody holds this lock file. False where there is none."""
-    import fcntl
-
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
+    return _is_held(handle)
+
+
+def _is_held(handle: int) -> bool:
+    """Whether somebody else holds the lock of this descriptor, which is closed."""
+    import fcntl  # no rank asks
+
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
