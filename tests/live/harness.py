@@ -36,6 +36,7 @@ GRACE_S = 45.0  # from SIGTERM to the launcher until it must be gone
 SETTLE_S = 5.0  # from the launcher's end until everything must be
 _PR_SET_CHILD_SUBREAPER = 36
 _TAIL = 3000
+NOT_WHOLE_YET = shutil.ignore_patterns(".*")  # written under such a name, and then renamed
 
 
 class ScenarioFailed(AssertionError):
@@ -171,7 +172,7 @@ def watch_job(
             wanted = _wanted(out, want)  # read now: ending the job may add to what is said
             report = _text(wanted[0].with_name("report.txt")) if wanted else ""
             if keep and wanted:
-                shutil.copytree(wanted[0].parent, keep, dirs_exist_ok=True)
+                shutil.copytree(wanted[0].parent, keep, dirs_exist_ok=True, ignore=NOT_WHOLE_YET)
             if until != "end" and not problem:
                 time.sleep(end_after_s)
                 ended = end.do(Running(launcher, terminal))
