@@ -155,7 +155,9 @@ class Inquiry(Job):
         elif kept:
             return []  # somebody ended what nobody had explained yet
         elif watch.trigger != DEATH:
-            watch = replace(watch, named=(verdict, shown) if verdict.culprits else None)
+            # A cause may have no culprit: everyone is in and nobody comes out.
+            named = (verdict, shown) if verdict.culprits or verdict.cause is not None else None
+            watch = replace(watch, named=named)
         before = watch.incident
         incident = life.said(before, self.number, verdict, opinion.snapshot, unix_ns)
         alarm = False

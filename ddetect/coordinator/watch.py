@@ -48,7 +48,7 @@ class Watch:
     native: tuple[int, ...] = ()
     incident: Incident | None = None
     weak_at: float = -math.inf  # when we last saw weak motion: a child's bytes, another thread
-    named: tuple[Verdict, Snapshot] | None = None  # who was named before anybody died of it
+    named: tuple[Verdict, Snapshot] | None = None  # what was found before anybody died of it
     told: Snapshot | None = None  # the evidence of the verdict that the incident has
     last_looks: int = 0  # looks since patience was up
     stands_s: float = 0.0  # a pause that the framework is known to make where the culprits are

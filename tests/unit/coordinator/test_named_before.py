@@ -9,7 +9,19 @@ import pytest
 from ddetect.coordinator.events import Ending
 from ddetect.correlate.judge import judge
 from ddetect.messages import NodeGone
-from ddetect.model import Cause, Departure, Gone, Raised, Role, Sample, Sighting, Stage
+from ddetect.model import (
+    Cause,
+    Departure,
+    Gone,
+    Proof,
+    Raised,
+    Role,
+    Sample,
+    Sighting,
+    Stage,
+    Status,
+    Verdict,
+)
 from tests.unit.coordinator.test_state import Story
 from tests.unit.correlate.scenes import DOINGS, in_call
 
@@ -55,6 +67,23 @@ def hangs(seconds: int) -> Judged:
     story.run(10, stepping=True).run(seconds)
     assert story.records[-1].incident.verdict.culprit_ranks == (1,)
     return story
+
+
+@pytest.mark.parametrize("ends_after_s", [0, 6])
+def test_hang_of_nobody_in_particular_that_ends_by_a_timeout_stays_one_incident(ends_after_s):
+    """The network is down: everyone is in and nobody comes out, until all of them give up."""
+    nobody = Verdict(Status.HANG, Cause.ALL_ENTERED_NONE_LEFT, Proof.TIME, 0.6, "everyone is in")
+    story = Judged()
+    story.judge = lambda snapshot: judge(snapshot) if snapshot.gone else nobody
+    story.run(10, stepping=True).run(200)
+    for rank in (0, 1):
+        story.loses(rank, TIMED_OUT)
+    story.run(ends_after_s)
+    story.event(FAILED)
+
+    assert story.alarms() == [(1, ())]
+    assert {record.incident.number for record in story.records} == {1}
+    assert story.records[-1].incident.verdict.cause is Cause.ALL_ENTERED_NONE_LEFT
 
 
 @pytest.mark.parametrize("ends_after_s", [0, 1, 6, 20])
