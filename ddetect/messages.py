@@ -70,10 +70,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class TakeEvidence:
-    """Look at every process of the node now; native stacks only of the pids named."""
+    """Look at every process of the node now; native stacks only of the pids named. `light`: at no cost to the job."""
 
     request: int
     native_pids: tuple[int, ...] = ()
+    light: bool = False
 
 
 @dataclass(frozen=True, slots=True)

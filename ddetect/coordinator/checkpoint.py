@@ -21,7 +21,7 @@ from ddetect.model import Phase, Settings
 from ddetect.wire.codec import agent_bytes, agent_words
 
 _LENGTH = struct.Struct("<I")
-_NUMBERS = ("attempt", "number", "requests", "tickets", "ending_at", "last_now")
+_NUMBERS = ("attempt", "number", "requests", "tickets", "ending_at", "last_now", "awake_since")
 
 
 def dump_state(job: JobState) -> bytes:
@@ -43,11 +43,16 @@ def dump_state(job: JobState) -> bytes:
         "gone_at": [at for _, at in job.departures.all],
         "open": [id(item) in still_open for item in job.departures.all],
         "patience": {
-            "longest_s": {int(phase): gap for phase, gap in patience.longest_s.items()},
-            "seen": {int(phase): count for phase, count in patience.seen.items()},
+            "gaps": [
+                [int(phase), place, gap, patience.seen[phase, place]]
+                for (phase, place), gap in patience.longest_s.items()
+            ],
             "step_s": patience.step_s,
             "paced_at": patience.paced_at,
             "running": [int(patience.running[0]), patience.running[1]],
+            "stepless_s": patience.stepless_s,
+            "alone_s": patience.alone_s,
+            "slow": patience.slow,
         },
         **views,
     }
@@ -78,11 +83,14 @@ def load_state(data: bytes) -> JobState:
     told = about["patience"]
     job.patience = Patience(
         job.settings,
-        {Phase(int(phase)): gap for phase, gap in told["longest_s"].items()},
-        {Phase(int(phase)): count for phase, count in told["seen"].items()},
+        {(Phase(phase), place): gap for phase, place, gap, _ in told["gaps"]},
+        {(Phase(phase), place): count for phase, place, _, count in told["gaps"]},
         told["step_s"],
         (told["paced_at"][0], told["paced_at"][1]) if told["paced_at"] else None,
         (Phase(told["running"][0]), told["running"][1]),
+        told["stepless_s"],
+        told["alone_s"],
+        (told["slow"][0], told["slow"][1]),
     )
     return job
 

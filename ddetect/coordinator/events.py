@@ -71,11 +71,21 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write the incident to its folder. `alarm`: it has just been confirmed, act on it."""
+    """Write the incident to its folder. `alarm`: it has just been confirmed, act on it. `note`: it lasts, and those
+    who want to know early should hear that it is suspected.
+    """
 
     incident: Incident
     snapshot: Snapshot
     alarm: bool = False
+    note: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The newest glance at a job that stands still within the usual: kept beside the job, no incident."""
+
+    snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +99,4 @@ class Withdraw:
 
 
 Event = Heard | Lost | Tick | Ending | Judged
-Command = Ask | Judge | Record | Withdraw
+Command = Ask | Judge | Record | Withdraw | Keep

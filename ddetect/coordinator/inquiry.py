@@ -11,9 +11,7 @@ import math
 from dataclasses import replace
 
 from ddetect.coordinator import life
-from ddetect.coordinator.due import due_at
-from ddetect.coordinator.events import Ask, Command, Judge, Record, Withdraw
-from ddetect.coordinator.facts import Facts
+from ddetect.coordinator.events import Ask, Command, Judge, Keep, Record, Withdraw
 from ddetect.coordinator.gather import look_without
 from ddetect.coordinator.job import Job
 from ddetect.coordinator.life import Turn
@@ -37,7 +35,11 @@ class Inquiry(Job):
         if not watch.first_request:
             self.watch = replace(watch, first_request=self.requests)
         return [
-            Ask(name, TakeEvidence(self.requests, self.nodes.pids_on(name, watch.native))) for name in nodes
+            Ask(
+                name,
+                TakeEvidence(self.requests, self.nodes.pids_on(name, watch.native), light=watch.noticed),
+            )
+            for name in nodes
         ]
 
     def _take_evidence(self, node: str, evidence: Evidence) -> None:
@@ -111,12 +113,17 @@ class Inquiry(Job):
         self._case = 0
         if watch is None:
             return []
+        if watch.noticed and opinion.verdict is not None and not opinion.last:
+            return self._glanced(watch, opinion, opinion.verdict, now)
         watch = replace(
             watch,
             looks=opinion.snapshot.looks,
             alone=opinion.alone,
             taken=watch.taken + 1,
             native=opinion.native,
+            judged_at=now,
+            place=opinion.place,
+            places=watch.places | {opinion.place},
         )
         if opinion.verdict is None:
             self.watch = replace(watch, next_look_at=now + self.settings.sample_gap_s)
@@ -125,6 +132,25 @@ class Inquiry(Job):
         if opinion.last and self._leaving is not None:
             commands += self._finish(*self._leaving, now, unix_ns)
         return commands
+
+    def _glanced(self, watch: Watch, opinion: Opinion, verdict: Verdict, now: float) -> list[Command]:
+        """A glance at what stands within the usual: where it is, kept for the case that the job dies of it."""
+        facts = self._facts(now)
+        named = (verdict, opinion.snapshot) if verdict.culprits or verdict.cause is not None else None
+        watch = replace(
+            watch,
+            place=opinion.place,
+            places=watch.places | {opinion.place},
+            named=named,
+            judged_at=now,
+        )
+        self.watch = watch.glancing_again(facts.quiet_s, now)
+        return [Keep(opinion.snapshot)]
+
+    def _look_closer(self, watch: Watch, now: float) -> None:
+        """From now on it is a suspicion: whole looks, and what they say goes to disk."""
+        self._question, self._case = None, 0
+        self.watch = replace(watch, noticed=False, next_look_at=now)
 
     def _conclude(
         self, watch: Watch, opinion: Opinion, verdict: Verdict, now: float, unix_ns: int
@@ -167,10 +193,16 @@ class Inquiry(Job):
         if alarm:
             incident = life.proven(incident, unix_ns)
         told = replace(shown, stage=incident.stage)
-        self.watch = _next_look(replace(watch, incident=incident, told=told), verdict, alarm, facts, now)
+        note = not watch.noted and incident.stage is Stage.SUSPECTED and self._is_old(watch, now)
+        watch = replace(watch, incident=incident, told=told, noted=watch.noted or note)
+        self.watch = _next_look(watch, alarm, now)
         deaths_added = kept and before is not None and before.verdict.evidence != verdict.evidence
         known = before is not None and life.same_words(before.verdict, verdict) and not deaths_added
-        return [] if known and not alarm else [Record(incident, told, alarm)]
+        return [] if known and not alarm and not note else [Record(incident, told, alarm, note)]
+
+    def _is_old(self, watch: Watch, now: float) -> bool:
+        """Whether those who want to know early should hear of it."""
+        return watch.trigger != DEATH and now - watch.since >= self.settings.note_after_s
 
     def _explains(self, watch: Watch, verdict: Verdict, opinion: Opinion) -> bool:
         named = watch.named[0] if watch.named is not None else None
@@ -203,13 +235,8 @@ class Inquiry(Job):
         lasted = now - watch.since
         incident = watch.incident
         broken = incident is not None and incident.verdict.proof is Proof.STRUCTURAL
-        if (
-            turn is Turn.MOVES
-            and not broken
-            and watch.trigger != DEATH
-            and self.patience.learned(watch.steps)
-        ):
-            self.patience = self.patience.learn(watch.phase, lasted)
+        if turn is Turn.MOVES and not broken and watch.steps:
+            self.patience = TRIGGERS[watch.trigger].learn(watch, lasted, self.patience)
         if incident is None or watch.told is None:
             return []
         command = life.over(incident, watch.told, turn, reason, lasted, unix_ns)
@@ -230,18 +257,18 @@ class Inquiry(Job):
         return watch.incident.stage is Stage.SUSPECTED and bool(self.departures.deaths)
 
 
-def watch_of(trigger: str, found: Suspicion, now: float) -> Watch:
-    """The watch that a suspicion begins."""
-    return Watch(trigger, found.since, found.phase, found.steps, found.rank, now, now)
+def watch_of(trigger: str, found: Suspicion, now: float, *, awake_since: float = -math.inf) -> Watch:
+    """The watch that a suspicion begins. Time counts from the last progress, or from when nobody was frozen any more."""
+    still_since = max(found.since, awake_since)
+    return Watch(trigger, found.since, found.phase, found.steps, found.rank, now, still_since)
 
 
-def _next_look(watch: Watch, verdict: Verdict, alarm: bool, facts: Facts, now: float) -> Watch:
+def _next_look(watch: Watch, alarm: bool, now: float) -> Watch:
     """Look again in a while, and surely when an alarm may be due; at the dead nobody looks twice."""
     if watch.trigger == DEATH and alarm:
         return replace(watch, next_look_at=math.inf)
-    due = due_at(watch, verdict, facts)
-    if now < due < watch.next_look_at:
-        return replace(watch, next_look_at=due)
+    if watch.outlook is not None and now < watch.outlook.at < watch.next_look_at:
+        return replace(watch, next_look_at=watch.outlook.at)
     suspected = watch.incident is not None and watch.incident.stage is Stage.SUSPECTED
     if suspected and watch.last_looks:
         return replace(watch, next_look_at=now + watch.last_look_after_s())

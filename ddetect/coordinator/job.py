@@ -46,6 +46,7 @@ class Job(ABC):
         self.ending_at = -math.inf
         self.restarted: frozenset[str] = frozenset()  # nodes whose ranks are of this attempt
         self.last_now = -math.inf
+        self.awake_since = -math.inf  # before that the job was frozen, or we ourselves were
 
     def on(self, event: Event, *, now: float, unix_ns: int) -> list[Command]:
         """Take one event; say what to do. If it raises, nothing has happened."""
@@ -74,6 +75,7 @@ class Job(ABC):
             self.nodes.pulse(now),
             self.departures.open,
             self.ending,
+            self.awake_since,
         )
 
     @property
@@ -88,6 +90,8 @@ class Job(ABC):
             framework=self.nodes.framework() or Snapshot.framework,
             taken_at_unix_ns=unix_ns,
             stalled_for_s=now - watch.since,
+            phase=watch.phase,
+            still_s=now - watch.still_since,
             roster=self.nodes.roster(),
             beats=self.nodes.beats(now),
             looks=watch.looks,

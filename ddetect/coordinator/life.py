@@ -5,7 +5,9 @@ Every change of a stage is made here, attach's too. Never here: when (the trigge
 
 | from                 | what happens                                              | to        | who hears |
 |----------------------|-----------------------------------------------------------|-----------|-----------|
-| -                    | a trigger suspects, and a judgement says something        | suspected | disk, status |
+| -                    | still, but within what is usual there                     | noticed: no incident yet, the last glance is kept | status |
+| -, noticed           | a trigger suspects, and a judgement says something        | suspected | disk, status |
+| noticed              | it moves again, or the job ends                           | -, and so long is usual there | nobody |
 | suspected, confirmed | looks say otherwise; or members die of it                 | as it was | disk      |
 | suspected            | looks agree on what contradicts progress; its time is up  | confirmed | alarm     |
 | suspected            | it moves again; the job ends well; another reason is found | withdrawn | `pauses.jsonl` |
@@ -86,7 +88,10 @@ def said(
 def proven(incident: Incident, unix_ns: int) -> Incident:
     """Now it is an alarm."""
     stage = _NEXT[incident.stage, Turn.PROVEN]
-    return replace(incident, stage=stage, confirmed_at_unix_ns=unix_ns)
+    verdict = incident.verdict
+    if verdict.settled is not None:  # time has proven it
+        verdict = replace(verdict, confidence=verdict.settled, settled=None)
+    return replace(incident, stage=stage, verdict=verdict, confirmed_at_unix_ns=unix_ns)
 
 
 def over(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ddetect.coordinator.undoable import Undoable
+from ddetect.correlate.limits import steps_done
 from ddetect.messages import NodeBeat, NodeRoster
 from ddetect.model import UNKNOWN, Beats, Phase, Roster, Unread
 from ddetect.model.tables import join, keep_rows, older
@@ -60,6 +61,7 @@ class Pulse:
     phase: Phase  # what the ranks that are not inside a collective do; PAUSED if somebody stopped them all
     leaving: bool = False  # all of them are on their way out
     exiting: bool = False  # one of them at least leaves its interpreter
+    frozen: bool = False  # somebody stopped them all
 
 
 @dataclass(slots=True)
@@ -185,13 +187,14 @@ class Nodes:
         quiet = int(np.argmin(np.where(telling, active_at, math.inf)))
         return Pulse(
             alive=int(np.count_nonzero(alive)),
-            steps=max(_rhythm(beats) for _, beats, _ in parts),
+            steps=max(steps_done(beats) for _, beats, _ in parts),
             step_at=float(stepped_at.max()),
             activity_at=float(active_at.max()),
             quiet_rank=int(rank[quiet]),
             quiet_at=float(active_at[quiet]),
             seen_at=min(at for _, _, at in parts),
             phase=Phase.PAUSED if (state[alive] == ord("T")).all() else _telling_phase(phase[alive]),
+            frozen=bool((state[alive] == ord("T")).all()),
             leaving=bool(np.isin(phase[alive], (Phase.LEAVING, Phase.EXITING)).all()),
             exiting=bool((phase[alive] == Phase.EXITING).any()),
         )
@@ -257,12 +260,6 @@ def _as_of(beats: Beats, at: float, now: float) -> Beats:
     if now - at <= SILENT_AFTER_S:
         return beats
     return replace(beats, phase=np.full(len(beats), UNKNOWN))
-
-
-def _rhythm(beats: Beats) -> int:
-    """Steps done; a loop without an optimizer is counted by its batches and collectives, several to a step."""
-    steps = int(beats.step.max())
-    return steps or int((beats.batch + beats.calls + beats.collectives).max()) // 4
 
 
 def _telling_phase(phases: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Phase:

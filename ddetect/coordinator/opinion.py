@@ -6,11 +6,13 @@ would help, who moved, whether the dead were meant to die. Pure. Never here: tim
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ddetect.coordinator.gather import join_looks
 from ddetect.correlate.judge import examine, judge
+from ddetect.correlate.limits import nothing_read, place_of, time_out
 from ddetect.correlate.motion import Motion, moved
 from ddetect.correlate.usual import stands_s
 from ddetect.model import Cause, Look, Proof, Snapshot, Stage, Status, Unread, Verdict
@@ -47,6 +49,11 @@ class Opinion:
     deaths: tuple[str, ...] = ()  # a line each
     motion: Motion = _NO_MOTION
     stands_s: float = 0.0  # a pause that the framework is known to make where the culprits are
+    place: str = ""  # where those stand that are named
+    members: int = 1
+    unread: bool = False  # of somebody nothing at all could be read
+    timeout_s: float = math.inf  # how long the operation lasts at most in which others wait, by its own time-out,
+    times_out_in_s: float = math.inf  # and how much of that is left
     last: bool = False
     error: bool = False
     fault: str = ""  # why there is no judgement: a fault of ours
@@ -95,6 +102,10 @@ def _opinion(
         seen.deaths,
         moved(snapshot, ranks),
         stands_s(snapshot, verdict.culprit_ranks) if verdict.proof is Proof.TIME else 0.0,
+        place_of(verdict),
+        snapshot.known_members,
+        nothing_read(snapshot),
+        *time_out(snapshot, verdict),
         case.last,
         case.error,
     )

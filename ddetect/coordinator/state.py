@@ -22,7 +22,9 @@ from ddetect.coordinator.inquiry import Inquiry, watch_of
 from ddetect.coordinator.life import Turn
 from ddetect.coordinator.nodes import SILENT_AFTER_S
 from ddetect.coordinator.triggers import DEATH, TRIGGERS
-from ddetect.coordinator.watch import Watch
+from ddetect.coordinator.triggers.stall import Stall
+from ddetect.coordinator.triggers.trigger import Suspicion
+from ddetect.coordinator.watch import NOTICED_AT_S, Watch
 from ddetect.correlate.rules.on_purpose import OUTLIVED_S
 from ddetect.messages import Evidence, Hello, JobEnds, NodeBeat, NodeGone, NodeRoster, RanksEnded
 from ddetect.model import Phase
@@ -38,9 +40,8 @@ class JobState(Inquiry):
     # ------------------------------------------------------------ who said what
 
     def _on(self, event: Event, now: float, unix_ns: int) -> list[Command]:
-        if self.watch is not None and now - self.last_now > SILENT_AFTER_S:
-            # We were frozen ourselves: nobody was watched meanwhile.
-            self.watch = replace(self.watch, still_since=now)
+        if now - self.last_now > SILENT_AFTER_S:
+            self._wake(now)  # we were frozen ourselves: nobody was watched meanwhile
         self.last_now = now
         match event:
             case Heard():
@@ -98,13 +99,18 @@ class JobState(Inquiry):
         if self._leaving is not None and not self._case:
             commands += self._finish(*self._leaving, now, unix_ns)  # its last judgement could not be taken in
         facts = self._facts(now)
-        if self.watch is None:
+        if facts.pulse is not None and facts.pulse.frozen:
+            self._wake(now)
+        elif self.watch is None:
             self._suspect(facts, now)
+        elif self.watch.noticed and (self._suspects(self.watch, facts) or facts.deaths):
+            self._look_closer(self.watch, now)
         elif self.ending is None and self._leaving is None and self._goes_on(self.watch, facts, now):
             lasted = f"progress resumed after {now - self.watch.since:.1f} s"
             commands += self._finish(Turn.MOVES, lasted, now, unix_ns)
         watch = self.watch
         idle = self._question is None and not self._case and self.ending is None
+        idle = idle and not (facts.pulse is not None and facts.pulse.frozen)
         if watch is not None and idle and now >= watch.next_look_at:
             commands += self._ask(watch, now)
         return commands
@@ -125,14 +131,32 @@ class JobState(Inquiry):
         paused = pulse is None or pulse.phase is Phase.PAUSED
         if pulse is not None and not paused and not facts.deaths:
             self.patience = self.patience.pace(pulse.steps, pulse.seen_at)
+            if pulse.steps:  # from the first step on: how long the start took says nothing
+                self.patience = self.patience.see_slow(facts.stepless_s, facts.alone_s)
+                if facts.quiet_s <= facts.quiet_limit_s:
+                    self.patience = self.patience.see_gap(pulse.phase, facts.quiet_s)
             facts = replace(facts, patience=self.patience)
-            if facts.quiet_s <= facts.quiet_limit_s and self.patience.learned(pulse.steps):
-                self.patience = self.patience.see_gap(pulse.phase, facts.quiet_s)
         for name, trigger in TRIGGERS.items():
             found = trigger.suspect(facts) if name == DEATH or not paused else None
             if found is not None:
-                self.watch = watch_of(name, found, now)
+                self.watch = watch_of(name, found, now, awake_since=self.awake_since)
                 return
+        if pulse is not None and not paused and facts.quiet_s >= NOTICED_AT_S[0]:
+            stands = Suspicion(pulse.activity_at, pulse.phase, pulse.steps, pulse.quiet_rank)
+            watch = watch_of(Stall.name, stands, now, awake_since=self.awake_since)
+            self.watch = replace(watch, noticed=True)
+
+    def _suspects(self, watch: Watch, facts: Facts) -> bool:
+        """Whether what was noticed stands for longer than is usual at its place."""
+        if facts.pulse is None or not watch.glances:
+            return False
+        return facts.quiet_s > facts.suspect_after_s(watch.place)
+
+    def _wake(self, now: float) -> None:
+        """Everybody was frozen until now, or we were: what stood still meanwhile says nothing."""
+        self.awake_since = now
+        if self.watch is not None:
+            self.watch = replace(self.watch, still_since=now, last_looks=0)
 
     def _goes_on(self, watch: Watch, facts: Facts, now: float) -> bool:
         """Whether it moved, and moved again: who raises moves once more, and so does who leaves or is interrupted."""

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ddetect.coordinator.opinion import Answer, key
+from ddetect.correlate.limits import Situation
 from ddetect.model import Incident, Look, Phase, Snapshot, Stage, Verdict
 
 RELOOK_S = (4.0, 2.3, 3.3, 2.9)
@@ -28,6 +29,20 @@ class Question:
     parts: tuple[tuple[str, Look], ...] = ()  # with the node that it came from
 
 
+NOTICED_AT_S = (30.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0)
+"""A stillness within the usual is glanced at when it has lasted so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Which limit runs, and when it is up; `because`: what puts it off, in words."""
+
+    situation: Situation
+    after_s: float
+    at: float
+    because: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
     """What is being looked at, and what was found so far."""
@@ -38,7 +53,7 @@ class Watch:
     steps: int
     rank: int
     next_look_at: float
-    still_since: float  # patience counts from here: when we began to look, or saw certain motion
+    still_since: float  # limits count from here: the last progress, or when those that are named last worked
     looks: tuple[Look, ...] = ()
     alone: tuple[Answer | None, ...] = ()  # what each of them says by itself, where that was asked
     taken: int = 0  # looks taken so far
@@ -47,7 +62,15 @@ class Watch:
     late: tuple[tuple[str, Look], ...] = ()  # evidence that came after its question was closed
     native: tuple[int, ...] = ()
     incident: Incident | None = None
-    weak_at: float = -math.inf  # when we last saw weak motion: a child's bytes, another thread
+    runs_at: float = -math.inf  # when somebody who is waited for was last seen to run,
+    polls_at: float = -math.inf  # and to poll
+    outlook: Outlook | None = None
+    judged_at: float = 0.0
+    noticed: bool = False  # it stands within the usual: glances, and not a word on disk
+    glances: int = 0
+    place: str = ""  # where those stand that are waited for,
+    places: frozenset[str] = frozenset()  # and all places where they were seen
+    noted: bool = False  # those who want to know early were told
     named: tuple[Verdict, Snapshot] | None = None  # what was found before anybody died of it
     told: Snapshot | None = None  # the evidence of the verdict that the incident has
     last_looks: int = 0  # looks since patience was up
@@ -60,6 +83,11 @@ class Watch:
     def is_confirmed(self) -> bool:
         """Whether somebody was told."""
         return self.incident is not None and self.incident.stage is Stage.CONFIRMED
+
+    def glancing_again(self, quiet_s: float, now: float) -> Watch:
+        """The next glance, when the stillness has doubled."""
+        after_s = next((at for at in NOTICED_AT_S if at > quiet_s + 0.5), 2.0 * quiet_s)
+        return replace(self, glances=self.glances + 1, next_look_at=now + after_s - quiet_s)
 
     def differs(self, verdict: Verdict) -> bool:
         """Whether this is not the alarm's answer, and heard for the first time: a look may meet a job that goes on."""

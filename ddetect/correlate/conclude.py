@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
+from ddetect.correlate.limits import limit_of
+from ddetect.correlate.motion import moved
 from ddetect.correlate.phrases import as_waiting, stuck_in, wait_lines
 from ddetect.correlate.ranking import MOST_EVIDENCE, join, named_by, strongest
 from ddetect.correlate.rules.consequence import deaths_of
@@ -21,6 +23,7 @@ from ddetect.frameworks.kinds import Kind
 from ddetect.model import (
     Culprit,
     Proof,
+    Stage,
     Status,
     Unread,
     Verdict,
@@ -87,7 +90,7 @@ def concluded(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
             untold_step=finding.left_open is not None,
         )
     ]
-    return Verdict(
+    verdict = Verdict(
         first.status,
         first.cause,
         first.proof,
@@ -103,6 +106,21 @@ def concluded(scene: Scene, waits: Waits, findings: list[Finding]) -> Verdict:
         (*claims, *_of_unread(scene, unread)),
         left_open=first.left_open,
     )
+    return _as_sure_as_time(scene, verdict)
+
+
+def _as_sure_as_time(scene: Scene, verdict: Verdict) -> Verdict:
+    """What only time proves is the surer, the longer it stands against what would be an alarm here."""
+    snapshot = scene.snapshot
+    suspected = snapshot.stage is Stage.SUSPECTED and verdict.status is Status.HANG
+    if not suspected or verdict.proof is not Proof.TIME:
+        return verdict
+    motion = moved(snapshot, verdict.culprit_members, scene.framework)
+    still_s = snapshot.stalled_for_s if snapshot.still_s is None else snapshot.still_s
+    limit_s = limit_of(snapshot, verdict, motion)
+    settled = verdict.confidence
+    sure = confidence.before_alarm(settled, still_s / limit_s)
+    return replace(verdict, confidence=sure, settled=settled)
 
 
 def _claims(finding: Finding) -> list[Claim | Addition]:

@@ -35,9 +35,20 @@ DOUBTFUL = 0.8  # the ring dropped something, or a group's members are not certa
 UNREAD_RANKS = 0.9  # some rank could not be read
 MOVING = 0.7  # something of the culprit still moves
 
+# What only time proves begins low, and grows with how long it has stood, of the time after which it would be an alarm.
+AT_FIRST = 0.5
+JUST_BEFORE_ALARM = 0.9
+STEP = 0.05  # in such steps: a reader is not told anew every second
+
 
 def times(base: float, *factors: float) -> float:
     """Multiply, and keep two digits: more would claim what we do not know."""
     for factor in factors:
         base *= factor
     return round(base, 2)
+
+
+def before_alarm(settled: float, share: float) -> float:
+    """Of what will be `settled` once time has proven it, after this share of that time."""
+    grown = settled * (AT_FIRST + (JUST_BEFORE_ALARM - AT_FIRST) * min(max(share, 0.0), 1.0))
+    return round(int(grown / STEP + 0.5) * STEP, 2)

@@ -1,64 +1,180 @@
-"""Has a culprit moved between the looks? A Snapshot and ranks enter, a Motion leaves; it is false if nothing moved.
+"""Has somebody who is waited for moved between the looks? A Snapshot and members enter, a Motion leaves.
 
-CPU time is not motion (waiters spin), but in a compiled step, where it is all that can be seen, it is weak motion.
-Another line of the same functions is none: a busy loop has those too.
-Loader workers count as their rank does. What its children write and what its other threads do is weak motion: they may
-do its work, or be a metrics daemon and a heartbeat that nobody waits for. Never here: who the culprits are.
+Three grades. *Works*: other functions on the stack, another fetch, or bytes of who does the work (awaited.py), 1 kB/s
+over half a minute. *Runs*: a hundredth of a core or more, at the same place. *Polls*: less than that, or other bytes of
+the process. What only may be waited for (a metrics daemon, a heartbeat) never works: it runs at most.
+Another line of the same functions is no motion: a busy loop has those too. Waiting inside a collective, for a device or
+for the GIL is none, however it spins. Never here: who the culprits are, how long a grade puts an alarm off (limits.py).
 """
 
 from __future__ import annotations
 
-import re
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
+from ddetect.correlate.awaited import BELOW, Awaited, Doer, Lookout
 from ddetect.correlate.classify import classify, classify_thread
 from ddetect.correlate.doing import COMPUTES_S, Doing
 from ddetect.correlate.where import Path, Whose, functions, whose_of
 from ddetect.frameworks import framework_of
 from ddetect.frameworks.framework import Framework
-from ddetect.frameworks.kinds import COMMUNICATING, Kind, Posture
-from ddetect.model import Ints, Role, Sample, Sighting, Snapshot, Thread, lane_of, rank_of
+from ddetect.frameworks.kinds import COMMUNICATING, Kind
+from ddetect.model import Efforts, Ints, Look, Role, Sample, Sighting, Snapshot, Thread, lane_of, rank_of
 from ddetect.model.homes import CodeHomes
 from ddetect.rankset import format_members
 
+WORKS_BYTES_PER_S = 1024.0
+OVER_S = 30.0
+"""So many bytes, counted over this long: a log line now and then is none."""
+RUNS_SHARE = 0.01
+OTHER_BYTES_PER_S = 10.0
+"""Of all the process, whoever moves them."""
 IO_NOISE_BYTES = 65536
-"""Less than this between two looks is logging and our own questions, not a checkpoint."""
+"""Where nobody metered (older files): less than this between two looks is logging and our own questions."""
+
+
+class Grade(IntEnum):
+    """How much a motion says, the most first."""
+
+    WORKS = 3
+    RUNS = 2
+    POLLS = 1
+
 
 STACK_CHANGES = "the stack changes"
+FETCHES = "data is being fetched"
 BYTES_MOVE = "bytes are read or written"
 CHILD_MOVES = "a child process reads or writes"
 AWAITED_CHILD_MOVES = "a child process that it waits for reads or writes"
+CHILD_RUNS = "a child process runs"
 THREAD_MOVES = "another thread of it moves"
+THREAD_RUNS = "another thread of it runs"
 LOOP_MOVES = "a thread that trains moves"
 STEP_COMPUTES = "its step uses the CPU"
+RUNS = "it uses the CPU at the same place"
+POLLS = "it wakes up now and then"
+OTHER_BYTES = "its process moves some bytes"
 WEAK = frozenset({CHILD_MOVES, THREAD_MOVES, STEP_COMPUTES})
-"""Changes beside a rank, of which nobody knows whether the rank waits for them; CPU in a step that hides its work."""
+"""What `changes` finds beside a member, of which nobody knows whether the member waits for it."""
 
 _UNKNOWN_HOMES = CodeHomes()
 _TRAINING = COMMUNICATING | {Kind.BACKWARD, Kind.OPTIMIZER}
 _LOADING = frozenset({Kind.DATA_LOADING, Kind.FETCH})
-_TALKS_TO_CHILDREN = re.compile(
-    r"(concurrent/futures/process|loky/process_executor|_async_process_executor|(^|/)subprocess)\.py$"
-)
-"""A thread that talks to child processes (those of an executor, one of its own) while the main thread waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """What moved, in words; "" is nothing. `certain`: these ranks work. `weak`: something beside them does."""
+    """What moved, in words, by grade; "" is nothing."""
 
-    certain: str = ""
-    weak: str = ""
+    works: str = ""
+    runs: str = ""
+    polls: str = ""
+    works_age_s: float = 0.0  # since it was last seen to
 
     def __bool__(self) -> bool:
-        return bool(self.certain or self.weak)
+        """Whether a reader should hear of it."""
+        return bool(self.works or self.runs)
 
     def __str__(self) -> str:
-        return "; ".join(part for part in (self.certain, self.weak) if part)
+        return "; ".join(part for part in (self.works, self.runs, self.polls) if part)
+
+
+def moved(snapshot: Snapshot, members: Iterable[int], framework: Framework | None = None) -> Motion:
+    """What moved among these members between the first look and the last."""
+    wanted = np.unique(np.fromiter(members, np.int64))
+    framework = framework or framework_of(snapshot)
+    said: dict[Grade, dict[str, set[int]]] = {grade: {} for grade in Grade}
+    age_s = math.inf
+    for before, after in zip(snapshot.samples, snapshot.samples[1:], strict=False):
+        for what, movers in changes(before, after, wanted, framework, homes=snapshot.homes).items():
+            grade = Grade.RUNS if what in WEAK else Grade.WORKS
+            age_s = age_s if what in WEAK else 0.0
+            said[grade].setdefault(what, set()).update(movers)
+    for one in efforts_of(snapshot.newest, wanted.tolist(), framework):
+        age_s = min(age_s, one.age_s) if one.grade is Grade.WORKS else age_s
+        said[one.grade].setdefault(one.what, set()).add(one.member)
+    works, runs, polls = (_words(said[grade]) for grade in Grade)
+    return Motion(works, runs, polls, age_s if works else 0.0)
+
+
+def _words(said: dict[str, set[int]]) -> str:
+    return "; ".join(f"{what} on {_ranks(movers)}" for what, movers in said.items())
+
+
+# ---------------------------------------------------------------- what the kernel counted
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One motion of one member, as the newest look counts it."""
+
+    member: int
+    grade: Grade
+    what: str
+    age_s: float = 0.0
+
+
+def efforts_of(look: Look, members: Iterable[int], framework: Framework) -> list[Moved]:
+    """What those did that these members wait for, and what else their processes moved; nothing where nobody metered."""
+    sample = look.sample
+    if not len(sample) or np.isnan(sample.metered_s).all():
+        return []
+    lookout = Lookout(sample, framework, whose_of(look.homes, framework.patterns.packages))
+    effort = _by_doer(sample, look.efforts)
+    found: list[Moved] = []
+    for member in members:
+        awaited = lookout.awaited(member)
+        for doer in awaited.surely:
+            found += _graded(member, doer, sample, look.efforts, effort, surely=True)
+        for doer in awaited.maybe:
+            found += _graded(member, doer, sample, look.efforts, effort, surely=False)
+        if (awaited.surely or awaited.maybe) and _other_bytes(sample, member):
+            found.append(Moved(member, Grade.POLLS, OTHER_BYTES))
+    return found
+
+
+def _by_doer(sample: Sample, efforts: Efforts) -> dict[Doer, int]:
+    """The row of each doer that did anything."""
+    row_of = {key: row for row, key in enumerate(zip(sample.rank.tolist(), sample.pid.tolist(), strict=True))}
+    keys = zip(efforts.rank.tolist(), efforts.pid.tolist(), efforts.thread.tolist(), strict=True)
+    return {
+        (row_of[rank, pid], thread): at
+        for at, (rank, pid, thread) in enumerate(keys)
+        if (rank, pid) in row_of
+    }
+
+
+def _graded(
+    member: int, doer: Doer, sample: Sample, efforts: Efforts, effort: dict[Doer, int], *, surely: bool
+) -> list[Moved]:
+    at = effort.get(doer)
+    if at is None:
+        return []
+    row, thread = doer
+    child = sample.role[row] == Role.CHILD
+    over_s = min(max(float(sample.metered_s[row]), 1.0), OVER_S)
+    if efforts.bytes[at] >= WORKS_BYTES_PER_S * over_s:
+        what = (AWAITED_CHILD_MOVES if surely else CHILD_MOVES) if child else BYTES_MOVE if surely else THREAD_MOVES
+        return [Moved(member, Grade.WORKS if surely else Grade.RUNS, what, float(efforts.bytes_age_s[at]))]
+    if efforts.busy[at] >= RUNS_SHARE:
+        return [Moved(member, Grade.RUNS, CHILD_RUNS if child else RUNS if surely else THREAD_RUNS)]
+    # Below Python somebody always wakes up: timers, pools. That says nothing.
+    return [] if thread == BELOW and not child else [Moved(member, Grade.POLLS, POLLS)]
+
+
+def _other_bytes(sample: Sample, member: int) -> bool:
+    rows = sample.rank == rank_of(member)
+    counted = rows & (sample.moved_bytes > 0) & ~np.isnan(sample.metered_s)
+    over_s = np.maximum(sample.metered_s[counted], 1.0)
+    return bool((sample.moved_bytes[counted] / over_s >= OTHER_BYTES_PER_S).any())
+
+
+# ---------------------------------------------------------------- what differs between two looks
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +203,21 @@ class _Known:
         return any(f"/{self.framework.name}/" in frame.file for frame in thread.stack)
 
 
-def moved(snapshot: Snapshot, members: Iterable[int], framework: Framework | None = None) -> Motion:
-    """What moved among these members between the first look and the last: fetches, stacks, bytes."""
-    wanted = np.unique(np.fromiter(members, np.int64))
-    framework = framework or framework_of(snapshot)
-    certain: list[str] = []
-    weak: list[str] = []
-    homes = snapshot.homes
-    for before, after in zip(snapshot.samples, snapshot.samples[1:], strict=False):
-        for what, movers in changes(before, after, wanted, framework, homes=homes).items():
-            (weak if what in WEAK else certain).append(f"{what} on {_ranks(movers)}")
-    return Motion("; ".join(dict.fromkeys(certain)), "; ".join(dict.fromkeys(weak)))
-
-
 def changes(
     before: Sample,
     after: Sample,
     wanted: Ints,
     framework: Framework,
     *,
-    io_noise_bytes: int = IO_NOISE_BYTES,
+    io_noise_bytes: int | None = None,
     homes: CodeHomes = _UNKNOWN_HOMES,
 ) -> dict[str, set[int]]:
-    """Compare two looks, process by process: what changed, and for which members. What is in WEAK proves nothing."""
+    """Compare two looks, process by process: what changed, and for which members. What is in WEAK proves nothing.
+
+    Bytes count as a change where nobody metered them, or from `io_noise_bytes` on where that is given.
+    """
     known = _Known(framework, whose_of(homes, framework.patterns.packages))
+    lookout = Lookout(after, framework, known.whose)
     of_rank: dict[int, set[int]] = {}
     for member in wanted.tolist():
         of_rank.setdefault(rank_of(member), set()).add(member)
@@ -123,32 +230,46 @@ def changes(
         members, role = of_rank[int(after.rank[now])], after.role[now]
         old, new = _sighting(before, then), _sighting(after, now)
         if after.fetching[now] != before.fetching[then]:
-            found.setdefault("data is being fetched", set()).update(members)
+            found.setdefault(FETCHES, set()).update(members)
+        metered = not math.isnan(after.metered_s[now])
         if role == Role.RANK:
             for member in members:
-                if what := _lane_moves(old, new, lane_of(member), known):
+                if what := _lane_moves(old, new, lane_of(member), known, metered=metered):
                     found.setdefault(what, set()).add(member)
         elif role == Role.LOADER_WORKER and _paths_differ(
             known.process(old, Role.LOADER_WORKER), known.process(new, Role.LOADER_WORKER)
         ):
             found.setdefault(STACK_CHANGES, set()).update(members)
-        if role == Role.RANK and after.cpu_s[now] - before.cpu_s[then] > COMPUTES_S:
+        if not metered and role == Role.RANK and after.cpu_s[now] - before.cpu_s[then] > COMPUTES_S:
             computing = {m for m in members if known.is_in_step(new, lane_of(m))}
             if computing:
                 found.setdefault(STEP_COMPUTES, set()).update(computing)
+        noise = IO_NOISE_BYTES if io_noise_bytes is None else io_noise_bytes
         counted = min(after.io_bytes[now], before.io_bytes[then]) >= 0
-        if counted and after.io_bytes[now] - before.io_bytes[then] > io_noise_bytes:
-            found.setdefault(CHILD_MOVES if role == Role.CHILD else BYTES_MOVE, set()).update(members)
-    return found | _said_of_children(after, found.pop(CHILD_MOVES, set()), known)
+        if (not metered or io_noise_bytes is not None) and counted:
+            if after.io_bytes[now] - before.io_bytes[then] > noise:
+                for member in members:
+                    what = BYTES_MOVE if role != Role.CHILD else _of_child(lookout.awaited(member), int(now))
+                    if what:
+                        found.setdefault(what, set()).add(member)
+    return found
 
 
-def _lane_moves(before: Sighting, after: Sighting, lane: int, known: _Known) -> str:
+def _of_child(awaited: Awaited, row: int) -> str:
+    """What a moving child means for its rank; "" where the rank certainly waits for something else."""
+    if (row, BELOW) in awaited.surely:
+        return AWAITED_CHILD_MOVES
+    return CHILD_MOVES if (row, BELOW) in awaited.maybe else ""
+
+
+def _lane_moves(before: Sighting, after: Sighting, lane: int, known: _Known, *, metered: bool) -> str:
     """What to say of the thread that speaks for a member, or of those beside it; "" if all stand still."""
     old, new = known.process(before, lane=lane), known.process(after, lane=lane)
     if _paths_differ(old, new):
         # Of a thread that only seems to be the loop nobody knows whether anybody waits for it.
-        return STACK_CHANGES if known.surely_trains(old) and known.surely_trains(new) else THREAD_MOVES
-    return _threads_move(before, after, (old, new), known)
+        sure = known.surely_trains(old) and known.surely_trains(new)
+        return STACK_CHANGES if sure else "" if metered else THREAD_MOVES
+    return _threads_move(before, after, (old, new), known, metered=metered)
 
 
 def _paths_differ(old: Doing, new: Doing) -> bool:
@@ -157,7 +278,9 @@ def _paths_differ(old: Doing, new: Doing) -> bool:
     return all(stacks) and functions(stacks[0]) != functions(stacks[1])
 
 
-def _threads_move(before: Sighting, after: Sighting, told: tuple[Doing, Doing], known: _Known) -> str:
+def _threads_move(
+    before: Sighting, after: Sighting, told: tuple[Doing, Doing], known: _Known, *, metered: bool
+) -> str:
     """What to say of its other threads, if the one that speaks waits for a lock or a thread; "" if they stand still."""
     if before.dumper != after.dumper:
         return ""
@@ -174,7 +297,9 @@ def _threads_move(before: Sighting, after: Sighting, told: tuple[Doing, Doing], 
         for thread in (*before.threads, *after.threads)
         if thread not in speaking and functions(thread.stack) in moving
     }
-    return LOOP_MOVES if kinds & _TRAINING else THREAD_MOVES
+    if kinds & _TRAINING:
+        return LOOP_MOVES
+    return "" if metered else THREAD_MOVES
 
 
 def _others(sighting: Sighting, speaking: tuple[Thread | None, ...], known: _Known) -> Counter[Path]:
@@ -187,38 +312,6 @@ def _others(sighting: Sighting, speaking: tuple[Thread | None, ...], known: _Kno
         for thread in sighting.threads
         if thread not in speaking and known.whose.line(thread.stack) is not None
     )
-
-
-def _said_of_children(sample: Sample, ranks: set[int], known: _Known) -> dict[str, set[int]]:
-    """What to say of ranks whose children move; one that nobody could read may well wait for its child."""
-    if not ranks:
-        return {}
-    with_workers = set(sample.rank[sample.role == Role.LOADER_WORKER].tolist())
-    rank_rows = (sample.role == Role.RANK) & np.isin(sample.rank, [rank_of(one) for one in ranks])
-    row_of = {int(sample.rank[row]): row for row in np.flatnonzero(rank_rows)}
-    said = dict.fromkeys(ranks, CHILD_MOVES)
-    for member in ranks:
-        row = row_of.get(rank_of(member))
-        if row is not None:
-            said[member] = _of_a_child(_sighting(sample, row), rank_of(member) in with_workers, known)
-    return {what: {rank for rank in ranks if said[rank] == what} for what in {*said.values()} - {""}}
-
-
-def _of_a_child(sighting: Sighting, has_workers: bool, known: _Known) -> str:
-    """What a moving child means for its rank; "" where the rank certainly waits for something else."""
-    doing = known.process(sighting)
-    if doing.posture is Posture.FROZEN or doing.kind in COMMUNICATING:
-        return ""
-    if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING):
-        return AWAITED_CHILD_MOVES
-    elsewhere = doing.kind is Kind.FILE_IO or doing.posture is Posture.FILE
-    # The batch comes from loader workers, if there are any; else a library maps with a pool of its own.
-    if doing.kind is Kind.DATA_LOADING:
-        elsewhere = has_workers
-    elif doing.kind is Kind.LOCK or doing.lock is True:
-        frames = (frame for thread in sighting.threads for frame in thread.stack)
-        elsewhere = not any(_TALKS_TO_CHILDREN.search(frame.file) for frame in frames)
-    return "" if elsewhere else CHILD_MOVES
 
 
 def _process(sample: Sample, row: np.intp) -> tuple[int, int, int, int]:

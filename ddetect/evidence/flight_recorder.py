@@ -49,6 +49,8 @@ class Op:
     call: CallSpec
     state: OpState
     frame: Frame | None = None
+    age_s: float = math.inf
+    timeout_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,9 @@ def _group_digest(
         completed=max(0, still[0] - 1) if still else newest,
         oldest_open=still[0] if still else 0,
         first_kept=min(states, default=0),
-        ops=tuple(_op(seq, batches[seq], states[seq], rooted.get((group.name, seq))) for seq in kept),
+        ops=tuple(
+            _op(seq, batches[seq], states[seq], rooted.get((group.name, seq)), now_unix_ns) for seq in kept
+        ),
         p2p=_open_exchanges(exchanges, group, now_unix_ns),
     )
 
@@ -199,7 +203,13 @@ def _op_name(entry: Mapping[str, Any]) -> str:
     return str(entry["profiling_name"]).partition(":")[2].partition(" ")[0]
 
 
-def _op(seq: int, batch: Sequence[Mapping[str, Any]], state: OpState, call: RootedCall | None) -> Op:
+def _op(
+    seq: int,
+    batch: Sequence[Mapping[str, Any]],
+    state: OpState,
+    call: RootedCall | None,
+    now_unix_ns: int | None,
+) -> Op:
     parts = [entry for entry in batch if _op_name(entry) != "coalesced"] or list(batch)
     names = dict.fromkeys(_op_name(entry) for entry in parts)
     spec = CallSpec(
@@ -211,7 +221,10 @@ def _op(seq: int, batch: Sequence[Mapping[str, Any]], state: OpState, call: Root
     )
     if call is not None and _same_op(call.op, spec.op):
         spec = replace(spec, root=call.root, reduce_op=call.reduce_op)
-    return Op(seq, spec, state, _caller(parts[0].get("frames") or ()))
+    timeout_ms = parts[0].get("timeout_ms")
+    timeout_s = timeout_ms / 1e3 if isinstance(timeout_ms, int) and timeout_ms > 0 else math.inf
+    caller = _caller(parts[0].get("frames") or ())
+    return Op(seq, spec, state, caller, _age_s(parts[0], now_unix_ns), timeout_s)
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], field: str) -> str:

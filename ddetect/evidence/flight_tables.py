@@ -6,6 +6,7 @@ Comms of a look. Never here: reading anything.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TypeVar
@@ -55,6 +56,8 @@ class CommsBuilder:
                     call=_number(self._calls, op.call),
                     state=op.state,
                     frame=UNKNOWN if op.frame is None else _number(self._frames, op.frame),
+                    age_s=op.age_s,
+                    timeout_s=op.timeout_s,
                 )
             for p2p in one.p2p:
                 self.add_p2p(digest.rank, p2p.kind, p2p.peer, 0, one.group, p2p.waiting, p2p.age_s)
@@ -98,6 +101,8 @@ class CommsBuilder:
             call=_number(self._calls, call),
             state=OpState.ENQUEUED,
             frame=UNKNOWN,
+            age_s=math.inf,
+            timeout_s=math.inf,
         )
 
     def build(self) -> Comms:

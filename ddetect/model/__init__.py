@@ -16,6 +16,7 @@ from ddetect.model.comms import (
     P2PKind,
     Progress,
 )
+from ddetect.model.efforts import Efforts
 from ddetect.model.homes import CodeHomes
 from ddetect.model.members import (
     Beats,
@@ -81,6 +82,7 @@ __all__ = [
     "Culprit",
     "DEVICE_LIBRARY",
     "Departure",
+    "Efforts",
     "Floats",
     "Frame",
     "Gone",

@@ -6,6 +6,7 @@ operation's name means (ddetect.frameworks).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -92,6 +93,8 @@ class Ops(Table):
     call: Ints = ints(into="calls")
     state: Ints = ints()  # OpState
     frame: Ints = ints(into="frames", optional=True)  # who called it
+    age_s: Floats = floats(age=True, fill=math.inf)  # since it was begun; inf where nobody told
+    timeout_s: Floats = floats(fill=math.inf)  # after so long its framework gives it up; inf where nobody told
 
 
 @dataclass(frozen=True, eq=False)

@@ -146,3 +146,6 @@ class Sample(Table):
     sightings: tuple[Sighting, ...] = values(Sighting)
     # Percent, of the GPUs this process is on; UNKNOWN if it is on one and nobody told; nan if on none.
     gpu_busy: Floats = floats(fill=math.nan)
+    # How long the efforts of this process were counted; nan where nothing was, as in a first look.
+    metered_s: Floats = floats(fill=math.nan)
+    moved_bytes: Ints = ints(fill=UNKNOWN)  # by all of the process meanwhile, through files and TCP

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from ddetect.model.comms import Comms
+from ddetect.model.efforts import Efforts
 from ddetect.model.homes import CodeHomes
 from ddetect.model.members import Beats, Phase, Roster, Unread
 from ddetect.model.sightings import Gone, Sample
@@ -20,23 +21,26 @@ from ddetect.model.verdict import Stage
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A learned gap: how long this phase has lasted at its longest while the job was well."""
+    """A learned gap: how long the job has stood in this phase, and at this place, while it was well."""
 
     phase: Phase
     longest_s: float
     seen: int
+    place: str = ""  # the functions of the members that were waited for; empty where nobody looked
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a user may change about judging. Travels in the snapshot, so a replay judges alike."""
 
-    patience_s: float = 60.0
+    patience_s: float = 300.0
     floor_s: float = 2.0
-    startup_s: float = 30.0  # before the first step: suspicion after this long without motion
+    startup_s: float = 30.0  # before the first steps: suspicion after this long without motion
     samples: int = 3
     sample_gap_s: float = 0.35
     signatures: str = ""  # the text of a user's own stack patterns
+    startup_patience_s: float = 1800.0  # before the first steps: alarm after this long while somebody runs
+    note_after_s: float = 60.0  # a suspicion so old is told to those who want to know of it before it is an alarm
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,7 @@ class Look:
     comms: Comms = part(Comms)
     unread: tuple[Unread, ...] = values(Unread)
     homes: CodeHomes = part(CodeHomes)  # where code lives in the interpreters that were looked at
+    efforts: Efforts = part(Efforts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +65,8 @@ class Snapshot:
     taken_at_unix_ns: int = 0
     stalled_for_s: float = 0.0
     stage: Stage = Stage.SUSPECTED  # of its incident, when it was written
+    phase: Phase = Phase.OTHER  # of those that are waited for
+    still_s: float | None = None  # since something of them last worked, as far as was looked; None: as long as it stalls
     roster: Roster = part(Roster)
     beats: Beats = part(Beats)
     looks: tuple[Look, ...] = ()  # oldest first
@@ -81,6 +88,11 @@ class Snapshot:
         if self.lanes == 1:
             return self.world_size
         return known + max(0, self.world_size - heard) * self.lanes
+
+    @property
+    def known_members(self) -> int:
+        """The same; where nobody told how many there should be, those that are seen."""
+        return self.members if self.members > 0 else len(np.unique(self.roster.member))
 
     @cached_property
     def newest(self) -> Look:

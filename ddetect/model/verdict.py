@@ -148,6 +148,7 @@ class Verdict:
     claims: tuple[Claim | Addition, ...] = ()
     names: Names = field(default_factory=Names)
     left_open: Open | None = None  # what is undecided, and between what
+    settled: float | None = None  # how sure it will be once time has proven it; None: as sure as it is
 
     @property
     def culprit_members(self) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ddetect.coordinator.due import patience_is_up
 from ddetect.coordinator.facts import Facts
 from ddetect.coordinator.opinion import Opinion
+from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.triggers.trigger import Suspicion
 from ddetect.coordinator.watch import Watch
 from ddetect.model import Phase, Proof, Status, Verdict
@@ -44,3 +45,7 @@ class Death:
         if opinion.last:
             return watch, verdict.status is not Status.UNDECIDED
         return patience_is_up(watch, opinion, verdict, facts, now, looks_again=False)
+
+    def learn(self, watch: Watch, lasted_s: float, patience: Patience) -> Patience:
+        """Nothing: no death is usual."""
+        return patience

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ddetect.coordinator.facts import Facts
 from ddetect.coordinator.opinion import Opinion
+from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.triggers.stall import Stall
 from ddetect.coordinator.triggers.trigger import Suspicion
 from ddetect.coordinator.watch import Watch
@@ -20,7 +21,7 @@ class Quiet(Stall):
         pulse = facts.pulse
         if pulse is None or not facts.patience.learned(pulse.steps) or pulse.alive < 2:
             return None
-        if pulse.seen_at - pulse.quiet_at <= facts.slow_limit_s:
+        if facts.alone_s <= facts.patience.alone_after_s():
             return None
         return Suspicion(pulse.quiet_at, pulse.phase, pulse.steps, pulse.quiet_rank)
 
@@ -36,3 +37,7 @@ class Quiet(Stall):
         if not verdict.waiting:
             return watch, False
         return super().is_time(watch, opinion, verdict, facts, now, kept=kept)
+
+    def learn(self, watch: Watch, lasted_s: float, patience: Patience) -> Patience:
+        """So long one rank stands alone."""
+        return super().learn(watch, lasted_s, patience).learn_slow(alone_s=lasted_s)

@@ -7,6 +7,7 @@ import math
 from ddetect.coordinator.due import patience_is_up
 from ddetect.coordinator.facts import Facts
 from ddetect.coordinator.opinion import Opinion, key
+from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.triggers.trigger import Suspicion
 from ddetect.coordinator.watch import Watch
 from ddetect.model import Proof, Status, Verdict
@@ -47,6 +48,10 @@ class Stall:
             return watch, agreed and len(opinion.alone) >= facts.settings.samples
         return patience_is_up(watch, opinion, verdict, facts, now, looks_again=True)
 
+    def learn(self, watch: Watch, lasted_s: float, patience: Patience) -> Patience:
+        """At every place where it was seen meanwhile."""
+        return patience.learn(watch.phase, lasted_s, watch.places or ("",))
+
 
 class Stepless(Stall):
     """Ranks move, and no step is made."""
@@ -58,10 +63,14 @@ class Stepless(Stall):
         pulse = facts.pulse
         if pulse is None or not facts.patience.learned(pulse.steps) or pulse.step_at == -math.inf:
             return None
-        if pulse.seen_at - pulse.step_at <= facts.slow_limit_s:
+        if facts.stepless_s <= facts.patience.stepless_after_s():
             return None
         return Suspicion(pulse.step_at, pulse.phase, pulse.steps, pulse.quiet_rank)
 
     def is_over(self, watch: Watch, facts: Facts) -> bool:
         """A step was made."""
         return facts.pulse is not None and facts.pulse.step_at > watch.since + 0.001
+
+    def learn(self, watch: Watch, lasted_s: float, patience: Patience) -> Patience:
+        """So long it goes without a step; what it does meanwhile may stand as long."""
+        return super().learn(watch, lasted_s, patience).learn_slow(stepless_s=lasted_s)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ddetect.coordinator.facts import Facts
 from ddetect.coordinator.opinion import Opinion
+from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.watch import Watch
 from ddetect.model import Phase, Verdict
 
@@ -42,4 +43,8 @@ class Trigger(Protocol):
         self, watch: Watch, opinion: Opinion, verdict: Verdict, facts: Facts, now: float, *, kept: bool
     ) -> tuple[Watch, bool]:
         """Whether it has become an alarm. `kept`: the verdict is older than the looks, they cannot prove it."""
+        ...
+
+    def learn(self, watch: Watch, lasted_s: float, patience: Patience) -> Patience:
+        """It ended by itself: so long is usual."""
         ...

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from ddetect.wire.v1 import snapshot_pb2 as ddetect_dot_wire_dot_v1_dot_snapshot__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64\x64\x65tect/wire/v1/client.proto\x12\x0f\x64\x64\x65tect.wire.v1\x1a\x1e\x64\x64\x65tect/wire/v1/snapshot.proto\"\x0f\n\rStatusRequest\"\xb4\x02\n\x0eStatusResponse\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x12\n\nworld_size\x18\x03 \x01(\x11\x12\r\n\x05state\x18\x04 \x01(\t\x12\x13\n\x0bsteps_per_s\x18\x05 \x01(\x01\x12\x15\n\rstalled_for_s\x18\x06 \x01(\x01\x12\'\n\x06roster\x18\x07 \x01(\x0b\x32\x17.ddetect.wire.v1.Bundle\x12%\n\x05\x62\x65\x61ts\x18\x08 \x01(\x0b\x32\x16.ddetect.wire.v1.Table\x12*\n\x05nodes\x18\t \x03(\x0b\x32\x1b.ddetect.wire.v1.NodeStatus\x12\x10\n\x08incident\x18\n \x01(\t\x12\x0f\n\x07summary\x18\x0b \x01(\t\x12\x16\n\x0everdict_status\x18\x0c \x01(\t\"B\n\nNodeStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tconnected\x18\x02 \x01(\x08\x12\x13\n\x0bheard_s_ago\x18\x03 \x01(\x01\x32S\n\x06\x43lient\x12I\n\x06Status\x12\x1e.ddetect.wire.v1.StatusRequest\x1a\x1f.ddetect.wire.v1.StatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64\x64\x65tect/wire/v1/client.proto\x12\x0f\x64\x64\x65tect.wire.v1\x1a\x1e\x64\x64\x65tect/wire/v1/snapshot.proto\"\x0f\n\rStatusRequest\"\xf0\x02\n\x0eStatusResponse\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x12\n\nworld_size\x18\x03 \x01(\x11\x12\r\n\x05state\x18\x04 \x01(\t\x12\x13\n\x0bsteps_per_s\x18\x05 \x01(\x01\x12\x15\n\rstalled_for_s\x18\x06 \x01(\x01\x12\'\n\x06roster\x18\x07 \x01(\x0b\x32\x17.ddetect.wire.v1.Bundle\x12%\n\x05\x62\x65\x61ts\x18\x08 \x01(\x0b\x32\x16.ddetect.wire.v1.Table\x12*\n\x05nodes\x18\t \x03(\x0b\x32\x1b.ddetect.wire.v1.NodeStatus\x12\x10\n\x08incident\x18\n \x01(\t\x12\x0f\n\x07summary\x18\x0b \x01(\t\x12\x16\n\x0everdict_status\x18\x0c \x01(\t\x12\x0f\n\x07noticed\x18\r \x01(\t\x12)\n\x07outlook\x18\x0e \x01(\x0b\x32\x18.ddetect.wire.v1.Outlook\"P\n\x07Outlook\x12\x11\n\tsituation\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x66ter_s\x18\x02 \x01(\x01\x12\x10\n\x08\x64ue_in_s\x18\x03 \x01(\x01\x12\x0f\n\x07\x62\x65\x63\x61use\x18\x04 \x01(\t\"B\n\nNodeStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tconnected\x18\x02 \x01(\x08\x12\x13\n\x0bheard_s_ago\x18\x03 \x01(\x01\x32S\n\x06\x43lient\x12I\n\x06Status\x12\x1e.ddetect.wire.v1.StatusRequest\x1a\x1f.ddetect.wire.v1.StatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,9 +35,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STATUSREQUEST']._serialized_start=81
   _globals['_STATUSREQUEST']._serialized_end=96
   _globals['_STATUSRESPONSE']._serialized_start=99
-  _globals['_STATUSRESPONSE']._serialized_end=407
-  _globals['_NODESTATUS']._serialized_start=409
-  _globals['_NODESTATUS']._serialized_end=475
-  _globals['_CLIENT']._serialized_start=477
-  _globals['_CLIENT']._serialized_end=560
+  _globals['_STATUSRESPONSE']._serialized_end=467
+  _globals['_OUTLOOK']._serialized_start=469
+  _globals['_OUTLOOK']._serialized_end=549
+  _globals['_NODESTATUS']._serialized_start=551
+  _globals['_NODESTATUS']._serialized_end=617
+  _globals['_CLIENT']._serialized_start=619
+  _globals['_CLIENT']._serialized_end=702
 # @@protoc_insertion_point(module_scope)

@@ -12,7 +12,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("job", "attempt", "world_size", "state", "steps_per_s", "stalled_for_s", "roster", "beats", "nodes", "incident", "summary", "verdict_status")
+    __slots__ = ("job", "attempt", "world_size", "state", "steps_per_s", "stalled_for_s", "roster", "beats", "nodes", "incident", "summary", "verdict_status", "noticed", "outlook")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -25,6 +25,8 @@ class StatusResponse(_message.Message):
     INCIDENT_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     VERDICT_STATUS_FIELD_NUMBER: _ClassVar[int]
+    NOTICED_FIELD_NUMBER: _ClassVar[int]
+    OUTLOOK_FIELD_NUMBER: _ClassVar[int]
     job: str
     attempt: int
     world_size: int
@@ -37,7 +39,21 @@ class StatusResponse(_message.Message):
     incident: str
     summary: str
     verdict_status: str
-    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., state: _Optional[str] = ..., steps_per_s: _Optional[float] = ..., stalled_for_s: _Optional[float] = ..., roster: _Optional[_Union[_snapshot_pb2.Bundle, _Mapping]] = ..., beats: _Optional[_Union[_snapshot_pb2.Table, _Mapping]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., incident: _Optional[str] = ..., summary: _Optional[str] = ..., verdict_status: _Optional[str] = ...) -> None: ...
+    noticed: str
+    outlook: Outlook
+    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., state: _Optional[str] = ..., steps_per_s: _Optional[float] = ..., stalled_for_s: _Optional[float] = ..., roster: _Optional[_Union[_snapshot_pb2.Bundle, _Mapping]] = ..., beats: _Optional[_Union[_snapshot_pb2.Table, _Mapping]] = ..., nodes: _Optional[_Iterable[_Union[NodeStatus, _Mapping]]] = ..., incident: _Optional[str] = ..., summary: _Optional[str] = ..., verdict_status: _Optional[str] = ..., noticed: _Optional[str] = ..., outlook: _Optional[_Union[Outlook, _Mapping]] = ...) -> None: ...
+
+class Outlook(_message.Message):
+    __slots__ = ("situation", "after_s", "due_in_s", "because")
+    SITUATION_FIELD_NUMBER: _ClassVar[int]
+    AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    DUE_IN_S_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    situation: str
+    after_s: float
+    due_in_s: float
+    because: str
+    def __init__(self, situation: _Optional[str] = ..., after_s: _Optional[float] = ..., due_in_s: _Optional[float] = ..., because: _Optional[str] = ...) -> None: ...
 
 class NodeStatus(_message.Message):
     __slots__ = ("name", "connected", "heard_s_ago")

@@ -177,30 +177,36 @@ class Unread(_message.Message):
     def __init__(self, ranks: _Optional[str] = ..., reason: _Optional[str] = ..., node: _Optional[str] = ..., silent_s: _Optional[float] = ...) -> None: ...
 
 class Limit(_message.Message):
-    __slots__ = ("phase", "longest_s", "seen")
+    __slots__ = ("phase", "longest_s", "seen", "place")
     PHASE_FIELD_NUMBER: _ClassVar[int]
     LONGEST_S_FIELD_NUMBER: _ClassVar[int]
     SEEN_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     phase: int
     longest_s: float
     seen: int
-    def __init__(self, phase: _Optional[int] = ..., longest_s: _Optional[float] = ..., seen: _Optional[int] = ...) -> None: ...
+    place: str
+    def __init__(self, phase: _Optional[int] = ..., longest_s: _Optional[float] = ..., seen: _Optional[int] = ..., place: _Optional[str] = ...) -> None: ...
 
 class Settings(_message.Message):
-    __slots__ = ("patience_s", "floor_s", "startup_s", "samples", "sample_gap_s", "signatures")
+    __slots__ = ("patience_s", "floor_s", "startup_s", "samples", "sample_gap_s", "signatures", "startup_patience_s", "note_after_s")
     PATIENCE_S_FIELD_NUMBER: _ClassVar[int]
     FLOOR_S_FIELD_NUMBER: _ClassVar[int]
     STARTUP_S_FIELD_NUMBER: _ClassVar[int]
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     SAMPLE_GAP_S_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    STARTUP_PATIENCE_S_FIELD_NUMBER: _ClassVar[int]
+    NOTE_AFTER_S_FIELD_NUMBER: _ClassVar[int]
     patience_s: float
     floor_s: float
     startup_s: float
     samples: int
     sample_gap_s: float
     signatures: str
-    def __init__(self, patience_s: _Optional[float] = ..., floor_s: _Optional[float] = ..., startup_s: _Optional[float] = ..., samples: _Optional[int] = ..., sample_gap_s: _Optional[float] = ..., signatures: _Optional[str] = ...) -> None: ...
+    startup_patience_s: float
+    note_after_s: float
+    def __init__(self, patience_s: _Optional[float] = ..., floor_s: _Optional[float] = ..., startup_s: _Optional[float] = ..., samples: _Optional[int] = ..., sample_gap_s: _Optional[float] = ..., signatures: _Optional[str] = ..., startup_patience_s: _Optional[float] = ..., note_after_s: _Optional[float] = ...) -> None: ...
 
 class Values(_message.Message):
     __slots__ = ("texts", "frames", "groups", "calls", "sightings", "unread")
@@ -235,7 +241,7 @@ class Bundle(_message.Message):
     def __init__(self, parts: _Optional[_Iterable[_Union[Part, _Mapping]]] = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
-    __slots__ = ("job", "attempt", "world_size", "framework", "taken_at_unix_ns", "stalled_for_s", "settings", "limits", "unread", "gone", "stage", "looks")
+    __slots__ = ("job", "attempt", "world_size", "framework", "taken_at_unix_ns", "stalled_for_s", "settings", "limits", "unread", "gone", "stage", "looks", "phase", "still_s")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +254,8 @@ class SnapshotHeader(_message.Message):
     GONE_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     LOOKS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    STILL_S_FIELD_NUMBER: _ClassVar[int]
     job: str
     attempt: int
     world_size: int
@@ -260,7 +268,9 @@ class SnapshotHeader(_message.Message):
     gone: _containers.RepeatedCompositeFieldContainer[Gone]
     stage: str
     looks: int
-    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., framework: _Optional[str] = ..., taken_at_unix_ns: _Optional[int] = ..., stalled_for_s: _Optional[float] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., unread: _Optional[_Iterable[_Union[Unread, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[Gone, _Mapping]]] = ..., stage: _Optional[str] = ..., looks: _Optional[int] = ...) -> None: ...
+    phase: int
+    still_s: float
+    def __init__(self, job: _Optional[str] = ..., attempt: _Optional[int] = ..., world_size: _Optional[int] = ..., framework: _Optional[str] = ..., taken_at_unix_ns: _Optional[int] = ..., stalled_for_s: _Optional[float] = ..., settings: _Optional[_Union[Settings, _Mapping]] = ..., limits: _Optional[_Iterable[_Union[Limit, _Mapping]]] = ..., unread: _Optional[_Iterable[_Union[Unread, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[Gone, _Mapping]]] = ..., stage: _Optional[str] = ..., looks: _Optional[int] = ..., phase: _Optional[int] = ..., still_s: _Optional[float] = ...) -> None: ...
 
 class SnapshotEnd(_message.Message):
     __slots__ = ("chunks",)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ddetect.coordinator.due import UNCOUNTED_MARGIN
+from ddetect.correlate.limits import PUT_OFF_FAR as UNCOUNTED_MARGIN
 from ddetect.model import (
     Cause,
     Culprit,
