@@ -21,7 +21,7 @@ RIGHT = {
     "attach": 0.91,
 }  # in each seed; of `launch`: on disk after the end; of `attach`: its answer
 ATTACH_RIGHT = 0.93  # over all seeds together: no worse than before the ends were counted
-LANES = 2  # the seconds are promised for so many jobs at a time
+LANES = 2  # the seconds are promised for so many jobs at a time; more of them make it harder, not easier
 SECONDS = {  # of `ddetect launch`: (which runs, median or worst) -> at most
     ("named_s", "median"): 4.0,
     ("named_s", "worst"): 7.0,
@@ -123,8 +123,8 @@ def _too_slow(told: list[Told], promised: Mapping[tuple[str, str], float] = NAME
 
 
 def _not_so_made(run: Mapping[str, Any], lanes: int | None = LANES) -> Iterator[str]:
-    if lanes is not None and run["lanes"] != lanes:
-        yield f"{run['lanes']} jobs at a time, promised for {lanes}"
+    if lanes is not None and run["lanes"] < lanes:
+        yield f"{run['lanes']} job at a time, promised for {lanes}"
     if run["commit"].endswith("+"):
         yield f"commit {run['commit']} is not what was run"
 
