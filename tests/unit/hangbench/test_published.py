@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ddetect.scenarios.catalogue import TORCH
 from tests.hangbench import publish
 from tests.hangbench.promises import broken, broken_of_ends, broken_of_tensorflow, broken_when_busy
 from tests.hangbench.publish import README, TABLES, between, published
@@ -155,6 +156,17 @@ def test_seconds_are_promised_for_two_jobs_at_a_time_or_more():
     """One that has the machine to itself is easier."""
     assert broken({**suite(), "lanes": 4}, NAMES) == []
     assert broken({**suite(), "lanes": 1}, NAMES) == ["1 job at a time, promised for 2"]
+
+
+def test_job_with_a_pause_of_its_own_is_named_after_one_and_a_half_of_it():
+    """What it does for ten seconds while it is well is no news before that."""
+    name = next(name for name, one in TORCH.items() if one.pause_s)
+    most = 1.5 * TORCH[name].pause_s + 6
+    runs = [suite(scenario=name, seconds_to_name=seconds) for seconds in (most, most + 0.1)]
+
+    told = [broken(run, dict.fromkeys(NAMES)) for run in runs]
+
+    assert told == [[], [f"launch: seed 2: {name} is named after {most + 0.1} s, promised {most}"]]
 
 
 def test_parts_of_a_suite_are_published_as_one_if_they_are_of_one_commit(tmp_path: Path):
