@@ -27,9 +27,19 @@ class NodeView:
     heard_s_ago: float
 
 
+@dataclass(frozen=True, slots=True)
+class OutlookView:
+    """When an alarm is due: which limit of the table runs, how long it is, how much is left, what puts it off."""
+
+    situation: str
+    after_s: float
+    due_in_s: float
+    because: str
+
+
 @dataclass(frozen=True, eq=False)
 class StatusView:
-    """How a job is, all ranks of it. `state`: starting, moving, suspected, confirmed, blind or ended."""
+    """How a job is, all ranks of it. `state`: starting, moving, noticed, suspected, confirmed, paused, blind, ended."""
 
     job: str
     attempt: int
@@ -43,6 +53,8 @@ class StatusView:
     incident: str  # folder of the open incident, or nothing
     summary: str  # what it says
     verdict_status: str = ""  # hang, stopped, undecided, ...
+    noticed: str = ""  # where it stands still within the usual
+    outlook: OutlookView | None = None
 
 
 def read_status(target: str, token: str | None = None, *, timeout_s: float = 5.0) -> StatusView:
@@ -103,4 +115,10 @@ def _view(response: client_pb2.StatusResponse) -> StatusView:
         incident=response.incident,
         summary=response.summary,
         verdict_status=response.verdict_status,
+        noticed=response.noticed,
+        outlook=_outlook(response.outlook) if response.HasField("outlook") else None,
     )
+
+
+def _outlook(told: client_pb2.Outlook) -> OutlookView:
+    return OutlookView(told.situation, told.after_s, told.due_in_s, told.because)

@@ -230,6 +230,8 @@ def gone_from(departed: Departed, now_ns: int, homes: CodeHomes = _UNKNOWN_HOMES
     member, status = departed.member, departed.status
     exception, where = _last_exception(member, homes)
     how = _how(member, exception)
+    if status is not None and os.WIFSIGNALED(status) and not _raised_itself(member):
+        how, exception, where = Departure.VANISHED, "", None  # what ended one of its threads did not end it
     if status is not None and how is not Departure.RAISED:  # the kernel knows better than a missing word
         how = Departure.EXITED if status == 0 else Departure.VANISHED
         if os.WIFEXITED(status) and os.WEXITSTATUS(status):
@@ -250,6 +252,11 @@ def gone_from(departed: Departed, now_ns: int, homes: CodeHomes = _UNKNOWN_HOMES
         os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else 0,
         os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else UNKNOWN,
     )
+
+
+def _raised_itself(member: JobProcess) -> bool:
+    """Whether an exception ended the process, and not only one of its threads."""
+    return member.page is not None and member.page.header()[layout.S_EXIT] == layout.RAISED
 
 
 def _how(member: JobProcess, exception: str) -> Departure:

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from ddetect.correlate.classify import classify
-from ddetect.correlate.motion import BYTES_MOVE, WEAK, changes
+from ddetect.correlate.motion import BYTES_MOVE, WEAK, Grade, changes, efforts_of
 from ddetect.frameworks.framework import Framework
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Look, Role, Sample
@@ -45,6 +45,9 @@ class Stillness:
         )
         # Ranks that join poll the store, hundreds of times a second: that is waiting, and its bytes are no motion.
         found.get(BYTES_MOVE, set()).difference_update(_joining(sample, self.framework))
+        for one in efforts_of(look, ranks.tolist(), self.framework):
+            if one.grade is Grade.WORKS and math.isfinite(one.age_s):
+                found.setdefault(one.what, set()).add(one.member)
         for rank in ranks.tolist():
             if _children(before, rank) != _children(sample, rank):
                 found.setdefault("its child processes change", set()).add(rank)

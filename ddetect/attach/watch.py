@@ -30,7 +30,7 @@ from ddetect.agent.pages import Told, ToldLane
 from ddetect.attach.find import JobScan
 from ddetect.attach.still import Stillness
 from ddetect.coordinator.desk import Desk
-from ddetect.coordinator.events import Ask, Ending, Event, Heard, Judge, Judged, Record, Tick, Withdraw
+from ddetect.coordinator.events import Ask, Ending, Event, Heard, Judge, Judged, Keep, Record, Tick, Withdraw
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.opinion import Case, form_opinion
 from ddetect.coordinator.state import JobState
@@ -86,6 +86,8 @@ class Watched:
         """Take evidence, and note who has moved since the last."""
         name = self._frameworks.most or Snapshot.framework
         self.still.framework = FRAMEWORKS.get(name, GENERAL)
+        if isinstance(order, TakeEvidence):
+            order = replace(order, light=False)  # looks are compared: all of them must be whole
         evidence = self.node.answer(order)
         if not isinstance(evidence, Evidence):
             return None
@@ -156,7 +158,9 @@ class AttachLoop:
                     await self._end(watched)
                     break
                 self._handle(Tick(), watched)
-                idle = not self._busy and self._job.watch is None and self._empty_since is None
+                watch = self._job.watch
+                unasked = watch is None or watch.noticed  # nobody but us counts what moves meanwhile
+                idle = not self._busy and unasked and self._empty_since is None
                 if idle and time.monotonic() >= self._next_look:
                     self._start(self._look(TakeEvidence(0), watched))
                 try:
@@ -210,6 +214,8 @@ class AttachLoop:
                     self._record(command)
                 case Withdraw():
                     self._withdraw(command)
+                case Keep():
+                    pass  # nobody asks for the status of this one
                 case _:
                     assert_never(command)
 

@@ -81,7 +81,7 @@ def add_arguments(
         "--patience",
         metavar="SECONDS",
         type=_seconds,
-        default=environ.get("DDETECT_PATIENCE") or "60",
+        default=environ.get("DDETECT_PATIENCE") or "300",
         help="time without motion before causes that only time can prove raise an alarm (DDETECT_PATIENCE; "
         "default %(default)s)",
     )

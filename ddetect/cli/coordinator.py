@@ -31,8 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--patience",
         type=float,
-        default=env("DDETECT_PATIENCE", "60"),
-        help="seconds before an alarm (60)",
+        default=env("DDETECT_PATIENCE", "300"),
+        help="seconds before an alarm (300)",
+    )
+    parser.add_argument(
+        "--startup-patience",
+        type=float,
+        default=env("DDETECT_STARTUP_PATIENCE", "1800"),
+        help="seconds before an alarm before the fifth step, while somebody runs (1800)",
+    )
+    parser.add_argument(
+        "--note-after",
+        type=float,
+        default=env("DDETECT_NOTE_AFTER", "60"),
+        help="seconds after which a suspicion is posted to --notify, marked as not an alarm (60)",
     )
     parser.add_argument(
         "--startup",
@@ -77,7 +89,13 @@ def run(args: argparse.Namespace) -> int:
         ) from error
     name = args.job or _job_name(args.run_dir)
     incidents.close_stale(name)
-    settings = Settings(args.patience, startup_s=args.startup, signatures=read_patterns(args.signatures))
+    settings = Settings(
+        args.patience,
+        startup_s=args.startup,
+        signatures=read_patterns(args.signatures),
+        startup_patience_s=args.startup_patience,
+        note_after_s=args.note_after,
+    )
     job = JobState(name, settings, first_number=incidents.next_number())
     options = Options(args.run_dir, listen, token, parse_on_hang(args.on_hang), args.notify)
 

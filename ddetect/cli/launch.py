@@ -1,6 +1,6 @@
 """`ddetect launch`: flags in, Options for ddetect_launcher out; returns the job's own exit code.
 
-Imports nothing of ddetect but its errors: a broken grpc or numpy must not keep the job from running.
+Imports nothing of ddetect but its errors and a text: a broken grpc or numpy must not keep the job from running.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ from ddetect_launcher.launch import launch
 from ddetect_launcher.options import Options
 from ddetect_launcher.rendezvous import parse_address
 
+from ddetect import table_of_limits
 from ddetect.errors import UsageError
 
 USAGE = "ddetect launch [options] [--] PROGRAM [ARGS...]"
 DESCRIPTION = """\
 Run a training job as it would run alone, watched by ddetect: same output, same signals, same exit code
 (128+N when signal N ended it). Everything behind PROGRAM is the job's and left as it is."""
-EPILOG = """\
+EPILOG = f"""\
 examples:
   ddetect launch torchrun --nproc-per-node 8 train.py
   ddetect launch --out /scratch/ddetect --on-hang stop python train.py --epochs 3
   srun ddetect launch python train.py
-  TF_CONFIG='{"cluster": ..., "task": ...}' ddetect launch python train.py   # TensorFlow: the same for each task
+  TF_CONFIG='{{"cluster": ..., "task": ...}}' ddetect launch python train.py   # TensorFlow: the same for each task
   DDETECT_TOKEN=secret ddetect launch torchrun --nnodes 2 --node-rank 0 --master-addr node-0 train.py
+
+When standing still is an alarm:
+{table_of_limits.as_text()}
 
 Each flag can be given as an environment variable. ddetect never refuses a job but for a wrong flag (exit code 2) and
 a program that cannot be run (127 not found, 126 not executable)."""
@@ -45,9 +49,17 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
         "--patience",
         metavar="SECONDS",
         type=_seconds,
-        default=environ.get("DDETECT_PATIENCE") or "60",
-        help="time without motion before causes that only time can prove raise an alarm (DDETECT_PATIENCE; "
-        "default %(default)s)",
+        default=environ.get("DDETECT_PATIENCE") or "300",
+        help="time without motion before causes that only time can prove raise an alarm: the table below "
+        "(DDETECT_PATIENCE; default %(default)s)",
+    )
+    parser.add_argument(
+        "--startup-patience",
+        metavar="SECONDS",
+        type=_seconds,
+        default=environ.get("DDETECT_STARTUP_PATIENCE") or "1800",
+        help="the same before the fifth step while somebody runs: compilers and data sets take their time "
+        "(DDETECT_STARTUP_PATIENCE; default %(default)s)",
     )
     parser.add_argument(
         "--on-hang",
@@ -62,6 +74,14 @@ def add_arguments(parser: argparse.ArgumentParser, environ: Mapping[str, str] = 
         type=_url,
         default=environ.get("DDETECT_NOTIFY") or None,
         help="post each alarm as JSON to this address; Slack-compatible hooks take it (DDETECT_NOTIFY)",
+    )
+    parser.add_argument(
+        "--note-after",
+        metavar="SECONDS",
+        type=_seconds,
+        default=environ.get("DDETECT_NOTE_AFTER") or "60",
+        help="post a suspicion there that has lasted so long, marked as not an alarm (DDETECT_NOTE_AFTER; "
+        "default %(default)s)",
     )
     parser.add_argument(
         "--coordinator",
@@ -99,6 +119,8 @@ def run(args: argparse.Namespace) -> int:
     options = Options(
         out=args.out,
         patience_s=args.patience,
+        startup_patience_s=args.startup_patience,
+        note_after_s=args.note_after,
         on_hang=args.on_hang,
         notify=args.notify,
         coordinator=args.coordinator,

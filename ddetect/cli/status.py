@@ -19,6 +19,7 @@ from ddetect.cli.rundirs import RunningJob, read_job, read_jobs
 from ddetect.client import StatusView, read_status
 from ddetect.errors import NetworkError, UsageError
 from ddetect.model import Phase
+from ddetect.report.outlook import outlook_words
 from ddetect.report.status import fold_rows, format_status_table, format_table
 from ddetect.report.words import clean, format_duration, name_members
 
@@ -117,6 +118,11 @@ def format_view(view: StatusView) -> str:
     lines = [_headline(view)]
     if view.summary:
         lines.append(clean(view.summary))
+    if view.noticed:
+        lines.append(f"{clean(view.noticed)}.")
+    if view.outlook is not None:
+        told = view.outlook
+        lines.append(outlook_words(told.situation, told.after_s, told.due_in_s, clean(told.because)))
     if view.incident:
         lines.append(f"Evidence: {clean(view.incident)}")
     lines += [
@@ -166,6 +172,15 @@ def format_view_json(view: StatusView) -> str:
         "stalled_for_s": _number(view.stalled_for_s),
         "incident": view.incident or None,
         "summary": view.summary or None,
+        "noticed": view.noticed or None,
+        "alarm": None
+        if view.outlook is None
+        else {
+            "situation": view.outlook.situation,
+            "after_s": _number(view.outlook.after_s),
+            "due_in_s": _number(view.outlook.due_in_s),
+            "because": view.outlook.because,
+        },
         "nodes": [
             {"name": n.name, "connected": n.connected, "heard_s_ago": _number(n.heard_s_ago)}
             for n in view.nodes

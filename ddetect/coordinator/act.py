@@ -18,6 +18,7 @@ from ddetect.errors import UsageError
 from ddetect.messages import EndRanks
 from ddetect.model import Incident
 from ddetect.report.json_ import verdict_json
+from ddetect.report.words import format_duration
 
 STOP_GRACE_S = 10.0
 NOT_WRITTEN = "its evidence is not written yet"
@@ -57,9 +58,10 @@ def sentence(incident: Incident) -> str:
     return " ".join(f"ddetect: {incident.verdict.summary}".split())
 
 
-async def notify(url: str, incident: Incident, folder: str) -> None:
-    """POST the incident as JSON. Slack-compatible hooks show `text`; others read `verdict`."""
-    payload = {"text": message(incident, folder), "verdict": verdict_json(incident)}
+async def notify(url: str, incident: Incident, folder: str, *, alarm: bool = True) -> None:
+    """POST the incident as JSON. Slack-compatible hooks show `text`; others read `alarm` and `verdict`."""
+    text = message(incident, folder) if alarm else note(incident, folder)
+    payload = {"text": text, "alarm": alarm, "verdict": verdict_json(incident)}
     request = urllib.request.Request(
         url, json.dumps(payload).encode(), {"Content-Type": "application/json", "User-Agent": "ddetect"}
     )
@@ -73,6 +75,12 @@ def message(incident: Incident, folder: str) -> str:
     """The alarm in two lines."""
     evidence = f"evidence in {folder}" if folder else NOT_WRITTEN
     return f"ddetect: {incident.verdict.summary}\njob {incident.job}, {evidence}"
+
+
+def note(incident: Incident, folder: str) -> str:
+    """A suspicion that lasts, for those who want to know before it is an alarm."""
+    lasts = format_duration(incident.stalled_for_s)
+    return f"not an alarm, no progress for {lasts}: {message(incident, folder)}"
 
 
 def _post(request: urllib.request.Request) -> None:

@@ -160,6 +160,8 @@ class Inquiry(Job):
         if verdict.status is Status.HEALTHY:
             return self._finish(Turn.MOVES, "looked closer: the job is moving", now, unix_ns)
         if watch.is_confirmed:
+            if watch.knows_more_than(verdict):
+                return []  # ranks that give up one by one say less and less
             differs = watch.differs(verdict)
             self.watch = watch = replace(watch, other=key(verdict))
             if differs and not opinion.last:

@@ -33,6 +33,7 @@ from ddetect.coordinator.events import (
     Heard,
     Judge,
     Judged,
+    Keep,
     Lost,
     Record,
     Tick,
@@ -44,10 +45,11 @@ from ddetect.coordinator.state import JobState
 from ddetect.coordinator.view import status_line, status_response
 from ddetect.errors import HostError, NetworkError, UsageError
 from ddetect.messages import Hello, JobEnds, ToAgent
-from ddetect.model import Incident
+from ddetect.model import Incident, Snapshot
 from ddetect.report.text import format_report
 from ddetect.wire.channel import OPTIONS, admits
 from ddetect.wire.codec import decode_from_agent, encode_to_agent
+from ddetect.wire.file import write_snapshot
 from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc, client_pb2, client_pb2_grpc
 
 TICK_S = 0.25
@@ -163,6 +165,8 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
                 self._start(self._record(command, self.desk.events_of(command.incident)))
             case Withdraw():
                 self._start(self._withdraw(command))
+            case Keep(snapshot):
+                self._start(self._keep(snapshot))
             case _:
                 assert_never(command)
 
@@ -182,6 +186,16 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             await asyncio.get_running_loop().run_in_executor(self._writer, withdraw)
         except OSError as error:
             log.warning("could not write to %s: %s", self.incidents.out, error)
+
+    async def _keep(self, snapshot: Snapshot) -> None:
+        """The newest glance at a job that stands still within the usual, for whoever comes while it does."""
+        if self.options.run_dir is None:
+            return
+        path = self.options.run_dir / rundir.NOTICED
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._writer, write_snapshot, path, snapshot)
+        except OSError as error:
+            log.warning("could not keep a glance: %s", error)
 
     async def _add_events(self, incident: Incident) -> None:
         piece, is_cut = self.desk.events_of(incident), self.desk.is_cut
@@ -217,6 +231,8 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         if record.alarm:
             self._tell_launcher(incident, folder)
             self._alarm(incident, folder)
+        elif record.note and self.options.notify:
+            self._start(act.notify(self.options.notify, incident, folder, alarm=False))
         elif incident.closed is not None and incident.confirmed_at_unix_ns is not None:
             self._print(f"ddetect: {name} is closed: {incident.closed.reason}\n")
 

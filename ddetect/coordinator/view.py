@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ddetect.coordinator.nodes import SILENT_AFTER_S
 from ddetect.coordinator.state import JobState
-from ddetect.model import Stage
+from ddetect.model import Names, Stage
+from ddetect.report.outlook import noticed_words
 from ddetect.report.status import format_status_line
 from ddetect.wire.bundles import bundle_pb
 from ddetect.wire.tables import pack
@@ -15,11 +16,13 @@ from ddetect.wire.v1 import client_pb2
 
 
 def job_state(job: JobState, now: float) -> str:
-    """One word: starting, moving, suspected, confirmed, blind, ended."""
+    """One word: starting, moving, noticed, suspected, confirmed, blind, ended."""
     watch = job.watch
     if job.ending is not None and job.ending.exit_code is not None:
         return "ended"
     if watch is not None:
+        if watch.noticed:
+            return "noticed"
         confirmed = watch.incident is not None and watch.incident.stage is Stage.CONFIRMED
         return "confirmed" if confirmed else "suspected"
     pulse = job.nodes.pulse(now)
@@ -48,7 +51,30 @@ def status_line(job: JobState, now: float) -> str:
         steps_per_s=1.0 / job.patience.step_s if job.patience.step_s else 0.0,
         stalled_for_s=stalled_for_s(job, now),
         verdict=watch.incident.verdict if watch and watch.incident else None,
+        summary=noticed(job, now),
         blind=_blind(job, now),
+    )
+
+
+def noticed(job: JobState, now: float) -> str:
+    """Where a job stands that stands still within the usual, as a sentence; "" if it does not."""
+    watch, pulse = job.watch, job.nodes.pulse(now)
+    if watch is None or not watch.noticed or pulse is None:
+        return ""
+    verdict = watch.named[0] if watch.named is not None else None
+    usual = job.patience.usual_s(watch.phase, watch.place if watch.glances else None)
+    culprits = verdict.culprits if verdict is not None else ()
+    names = verdict.names if verdict is not None else Names()
+    return noticed_words(culprits, names, now - watch.still_since, usual)
+
+
+def _outlook(job: JobState, now: float) -> client_pb2.Outlook | None:
+    watch = job.watch
+    if watch is None or watch.outlook is None or watch.is_confirmed:
+        return None
+    told = watch.outlook
+    return client_pb2.Outlook(
+        situation=told.situation.value, after_s=told.after_s, due_in_s=told.at - now, because=told.because
     )
 
 
@@ -77,4 +103,6 @@ def status_response(job: JobState, now: float, incident_folder: str) -> client_p
         incident=incident_folder,
         summary=watch.incident.verdict.summary if watch and watch.incident else "",
         verdict_status=watch.incident.verdict.status.value if watch and watch.incident else "",
+        noticed=noticed(job, now),
+        outlook=_outlook(job, now),
     )

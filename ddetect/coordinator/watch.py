@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ddetect.coordinator.opinion import Answer, key
 from ddetect.correlate.limits import Situation
-from ddetect.model import Incident, Look, Phase, Snapshot, Stage, Verdict
+from ddetect.model import Incident, Look, Phase, Snapshot, Stage, Status, Verdict
 
 RELOOK_S = (4.0, 2.3, 3.3, 2.9)
 """From look to look, over and over. The first is long enough for a rank that raised to get out of its process."""
@@ -94,6 +94,11 @@ class Watch:
         if self.incident is None or not self.is_confirmed:
             return False
         return key(verdict) not in (self.other, key(self.incident.verdict))
+
+    def knows_more_than(self, verdict: Verdict) -> bool:
+        """Whether the alarm has an answer where this one has none."""
+        answered = self.incident is not None and self.incident.verdict.status is not Status.UNDECIDED
+        return answered and verdict.status is Status.UNDECIDED
 
     def looking_again(self, now: float) -> Watch:
         """The next look, if nothing hurries."""

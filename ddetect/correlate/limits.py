@@ -1,4 +1,4 @@
-"""How long may nothing move before that is an alarm? The one table of limits. A situation enters, seconds leave.
+"""How long may nothing move before that is an alarm? The one table of limits (ddetect/table_of_limits.py has its words).
 
 Enters: what was found, how the members that are waited for move, what is usual where they stand. Leaves: the situation
 and its limit, for the coordinator (when to alarm), the judge (how sure to be) and people (which limit runs). Pure.
@@ -37,20 +37,6 @@ class Situation(str, Enum):
     RUNS = "runs"  # somebody who is waited for uses a core, at the same place
     APART = "apart"  # several ranks, and nobody waits for another
     WORKS = "works"  # somebody who is waited for gets on, or the job is ending meanwhile
-
-
-TABLE: tuple[tuple[Situation, str, str], ...] = (
-    (Situation.PROVEN, "it contradicts progress by itself", "as soon as three looks agree, within 10 s"),
-    (
-        Situation.STILL,
-        "somebody waits (or the job has one member), and nothing moves",
-        "L: patience, or three times the longest healthy gap at this place, if that is more",
-    ),
-    (Situation.POLLS, "it only polls; or nobody can be named; or ranks are unread", "3 L"),
-    (Situation.RUNS, "it runs; or several ranks stand and nobody waits for another", "10 x patience"),
-    (Situation.WORKS, "it works; or the job is ending while any rank works", "never"),
-)
-"""As people read it. What is learned ends at 10 x patience."""
 
 
 def usual_s(limits: Iterable[Limit], phase: Phase, place: str) -> float:

@@ -46,7 +46,7 @@ def format_status_line(
     else:
         if steps_per_s > 0:
             parts.append(_rate(steps_per_s))
-        parts.append(clean(state))
+        parts.append(clean(summary) if state == "noticed" and summary else clean(state))
     if blind:
         parts.append(clean(blind))
     return f"ddetect: {', '.join(parts)}"

@@ -127,7 +127,8 @@ _OFF_MAIN = tuple(
         # All main threads wait for a future: what is to be heard is what one rank's other thread waits for.
         Scenario("async_save_lock", _HANG, Cause.FILE_IO, _TIME, "write_shard"),
         # Here another process of that rank does; what is to be heard is which rank waits for it, and where.
-        Scenario("async_save_hang", _HANG, Cause.PYTHON_LOCK, _TIME, "wait_for_save"),
+        # Its first save waits until the process that saves has started, and imported torch.
+        Scenario("async_save_hang", _HANG, Cause.PYTHON_LOCK, _TIME, "wait_for_save", pause_s=10.0),
         *(
             Scenario(name, Status.HEALTHY, None, _TIME, culprits=nobody)
             for name in ("healthy_executor", "healthy_joined", "healthy_thread_loop")

@@ -93,6 +93,9 @@ class Scenario:
     )
     may_say: tuple[Cause, ...] = ()  # of a job that is well: what may be said of it all the same
     min_world: int = 2  # ranks that it takes; any rank may be struck, and a larger job changes nothing
+    pause_s: float = (
+        0.0  # it stands so long by itself before it is struck, at the same place: that is usual then
+    )
     before_first_step: bool = False  # there is no progress before it: patience for start-up applies
     off_main: bool = False  # what trains, or what is stuck, is another thread than the main one
     or_stopped: bool = False  # its framework may end the job of the same cause before anybody speaks

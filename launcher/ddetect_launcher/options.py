@@ -23,7 +23,9 @@ class Options:
     """The flags of `ddetect launch`, already checked."""
 
     out: str = "ddetect-out"
-    patience_s: float = 60.0
+    patience_s: float = 300.0
+    startup_patience_s: float = 1800.0
+    note_after_s: float = 60.0
     on_hang: str = "report"
     notify: str | None = None
     coordinator: str | None = None

@@ -144,6 +144,10 @@ def coordinator_words(
         out,
         "--patience",
         f"{options.patience_s:g}",
+        "--startup-patience",
+        f"{options.startup_patience_s:g}",
+        "--note-after",
+        f"{options.note_after_s:g}",
     ]
     if plan.listen:
         words += ["--listen", plan.listen]

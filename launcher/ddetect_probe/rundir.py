@@ -12,6 +12,7 @@ Never here: making and removing one (the launcher's place.py), processes, import
     agent.sock            the agent hears here what launchers (or a sidecar) say of the job's end: one datagram each
     c.sock, coordinator   where the coordinator listens on a single node; the address to dial
     status.txt, alarm-NNN.txt, summary.txt     by the coordinator, for the launcher to show
+    noticed.ddsnap        by the coordinator: the newest glance at a job that stands still within the usual
     agent.log, agent.lock, coordinator.log, coordinator.lock   of the companions; a lock is held while its holder lives
 """
 
@@ -29,6 +30,7 @@ JOB = "job.json"
 AGENT_SOCKET = "agent.sock"
 COORDINATOR_SOCKET, COORDINATOR = "c.sock", "coordinator"
 STATUS, SUMMARY = "status.txt", "summary.txt"
+NOTICED = "noticed.ddsnap"
 ALARM = re.compile(r"alarm-[0-9]+\.txt")
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 LONGEST_PATH = 88  # + "/sock/<pid>.sock" must fit in the 107 characters of a unix socket path

@@ -202,9 +202,12 @@ def _made(run: Mapping[str, Any]) -> list[str]:
     doubts = (
         " In {} of the runs the bench's clock is doubted: seconds count from ddetect's own, which is earlier."
     )
+    at_a_time = f"{run['lanes']} job{'s' if run['lanes'] > 1 else ''} at a time"
+    if "`, `" in run["command"]:
+        at_a_time += " or more"
     made = (
-        f"Made by `{run['command']}` at commit {run['commit']}, {run['machine']}, {run['lanes']} "
-        f"job{'s' if run['lanes'] > 1 else ''} at a time.{doubts.format(doubted) if doubted else ''} Settings:"
+        f"Made by `{run['command']}` at commit {run['commit']}, {run['machine']}, {at_a_time}."
+        f"{doubts.format(doubted) if doubted else ''} Settings:"
     )
     settings = [f"- {tool['name']} {tool['version']}: {tool['settings']}." for tool in run["tools"].values()]
     return [made, "", *settings]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from ddetect_probe import page
 
+from ddetect.agent.census import Departed
 from ddetect.agent.members import JobProcess
-from ddetect.agent.pages import raised_in
+from ddetect.agent.pages import gone_from, raised_in
 from ddetect.agent.sample import _role
 from ddetect.frameworks import FRAMEWORKS
-from ddetect.model import Frame, Role, Sighting, Thread
+from ddetect.model import Departure, Frame, Role, Sighting, Thread
 from ddetect.model.comms import PAGE_ROWS
 from ddetect.model.homes import CodeHomes
 
@@ -25,14 +27,14 @@ MINE = ["train", "/job/train.py", 40]
 class Told:
     """A page that knows an exception."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self._told = told
+    def __init__(self, told: Mapping[str, Any], exit_word: int = 0) -> None:
+        self._told, self._exit = told, exit_word
 
     def exception(self) -> Mapping[str, Any]:
         return self._told
 
     def header(self) -> tuple[int, ...]:
-        return (0,) * 64
+        return tuple(self._exit if i == page.S_EXIT else 0 for i in range(64))
 
 
 def raised_at(guess: list[Any], homes: CodeHomes = CodeHomes(), **more: Any) -> Frame | None:  # noqa: B008
@@ -61,6 +63,25 @@ def test_exception_without_a_line_of_the_users_keeps_a_plain_librarys():
 def test_exception_of_an_older_probe_keeps_its_guess(frames: object):
     """Also where the frames are not as they should be."""
     assert raised_at(MINE, frames=frames) == Frame(*MINE)
+
+
+@pytest.mark.parametrize(
+    ("exit_word", "status", "how", "exception"),
+    [
+        (0, signal.SIGTERM, Departure.VANISHED, ""),
+        (page.RAISED, signal.SIGTERM, Departure.RAISED, "OSError: x"),
+        (0, 1 << 8, Departure.RAISED, "OSError: x"),
+    ],
+    ids=["only a thread of it raised", "it raised, and was killed on its way out", "it exited with code 1"],
+)
+def test_exception_of_a_thread_is_not_what_a_signal_ended(exit_word, status, how, exception):
+    """A prefetch thread died long ago; torchrun ends the rank because its peers timed out."""
+    told = Told({"type": "OSError", "message": "x"}, exit_word)
+    member = JobProcess(1, 1, Role.RANK, 0, page=told)  # type: ignore[arg-type]
+
+    gone = gone_from(Departed(member, 1, status), 2)
+
+    assert (gone.how, gone.exception) == (how, exception)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddetect.coordinator.watch import RELOOK_S
-from ddetect.model import Cause, Sample, Stage
+from ddetect.model import Cause, Proof, Sample, Stage, Status, Verdict
 from tests.unit.coordinator.test_state import LOADING, STOPPED, WELL, Story
 
 
@@ -47,6 +47,16 @@ def test_job_that_is_stuck_elsewhere_by_now_is_told_anew():
     last = story.records[-1].incident
     assert (last.stage, last.verdict.cause) == (Stage.CONFIRMED, Cause.DATA_LOADING)
     assert [said.cause for said in last.history] == [Cause.PROCESS_STOPPED]
+
+
+def test_alarm_that_names_somebody_outlives_looks_that_know_nothing():
+    """Ranks time out one after the other: who is left says less, and what was right while it hung stays."""
+    story = Stopped()
+    story.verdict = Verdict(Status.UNDECIDED, None, Proof.TIME, 0.3, "rank 0 is inside a call")
+
+    story.run(5 * max(RELOOK_S))
+
+    assert [record.incident.verdict.cause for record in story.records] == [Cause.PROCESS_STOPPED]
 
 
 def test_evidence_of_a_closed_incident_is_that_of_its_verdict():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ddetect.scenarios.catalogue import TORCH
 from tests.hangbench import publish
 from tests.hangbench.promises import broken, broken_of_ends, broken_of_tensorflow, broken_when_busy
 from tests.hangbench.publish import README, TABLES, between, published
@@ -151,9 +152,52 @@ def test_answers_of_attach_are_no_worse_than_before_over_all_seeds():
     assert broken(every, NAMES) == ["attach: right in 126 of 138, promised 93%"]
 
 
-def test_seconds_are_promised_for_two_jobs_at_a_time():
-    """More of them take longer, fewer are easier."""
-    assert broken({**suite(), "lanes": 4}, NAMES) == ["4 jobs at a time, promised for 2"]
+def test_seconds_are_promised_for_two_jobs_at_a_time_or_more():
+    """One that has the machine to itself is easier."""
+    assert broken({**suite(), "lanes": 4}, NAMES) == []
+    assert broken({**suite(), "lanes": 1}, NAMES) == ["1 job at a time, promised for 2"]
+
+
+def test_job_with_a_pause_of_its_own_is_named_after_one_and_a_half_of_it():
+    """What it does for ten seconds while it is well is no news before that."""
+    name = next(name for name, one in TORCH.items() if one.pause_s)
+    most = 1.5 * TORCH[name].pause_s + 6
+    runs = [suite(scenario=name, seconds_to_name=seconds) for seconds in (most, most + 0.1)]
+
+    told = [broken(run, dict.fromkeys(NAMES)) for run in runs]
+
+    assert told == [[], [f"launch: seed 2: {name} is named after {most + 0.1} s, promised {most}"]]
+
+
+def test_parts_of_a_suite_are_published_as_one_if_they_are_of_one_commit(tmp_path: Path):
+    """Seeds and tools may be run one after the other; the fewest jobs at a time count for the promise."""
+    whole = {**suite(), "command": "a", "machine": "m", "planned": 0, "tools": {}}
+    parts = [
+        {
+            **whole,
+            "lanes": 4,
+            "command": "a",
+            "runs": [one for one in whole["runs"] if one["tool"] == "launch"],
+        },
+        {
+            **whole,
+            "lanes": 3,
+            "command": "b",
+            "runs": [one for one in whole["runs"] if one["tool"] == "attach"],
+        },
+    ]
+    tool = {"name": "x", "version": "1", "settings": "s", "tells_cause": True, "suspects": True}
+    for part, name in zip(parts, ("launch", "attach"), strict=True):
+        part["tools"] = {name: tool}
+        part["planned"] = len(part["runs"])
+
+    run = publish.joined(parts)
+
+    assert sorted(map(json.dumps, run["runs"])) == sorted(map(json.dumps, whole["runs"]))
+    assert (run["lanes"], run["command"], set(run["tools"])) == (3, "a`, `b", {"launch", "attach"})
+    assert run["tools"]["attach"]["right_both"] == 3 * 46
+    with pytest.raises(SystemExit, match="commit"):
+        publish.joined([parts[0], {**parts[1], "commit": "other"}])
 
 
 def test_a_busy_seed_promises_less_and_says_whether_it_was_busy():
