@@ -30,7 +30,7 @@ from ddetect.agent.pages import Told, ToldLane
 from ddetect.attach.find import JobScan
 from ddetect.attach.still import Stillness
 from ddetect.coordinator.desk import Desk
-from ddetect.coordinator.events import Ask, Ending, Event, Heard, Judge, Judged, Keep, Record, Tick, Withdraw
+from ddetect.coordinator.events import Ask, Ending, Event, Heard, Judge, Judged, Keep, Note, Record, Tick, Withdraw
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.opinion import Case, form_opinion
 from ddetect.coordinator.state import JobState
@@ -214,8 +214,8 @@ class AttachLoop:
                     self._record(command)
                 case Withdraw():
                     self._withdraw(command)
-                case Keep():
-                    pass  # nobody asks for the status of this one
+                case Keep() | Note():
+                    pass  # nobody asks for the status of this one, and all it says is said here
                 case _:
                     assert_never(command)
 

@@ -71,14 +71,18 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write the incident to its folder. `alarm`: it has just been confirmed, act on it. `note`: it lasts, and those
-    who want to know early should hear that it is suspected.
-    """
+    """Write the incident to its folder. `alarm`: it has just been confirmed, act on it."""
 
     incident: Incident
     snapshot: Snapshot
     alarm: bool = False
-    note: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A suspicion lasts: tell those who want to know of it before it is an alarm."""
+
+    incident: Incident
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +103,4 @@ class Withdraw:
 
 
 Event = Heard | Lost | Tick | Ending | Judged
-Command = Ask | Judge | Record | Withdraw | Keep
+Command = Ask | Judge | Record | Note | Withdraw | Keep

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from ddetect.coordinator import life
-from ddetect.coordinator.events import Ask, Command, Judge, Keep, Record, Withdraw
+from ddetect.coordinator.events import Ask, Command, Judge, Keep, Note, Record, Withdraw
 from ddetect.coordinator.gather import look_without
 from ddetect.coordinator.job import Job
 from ddetect.coordinator.life import Turn
@@ -198,9 +198,10 @@ class Inquiry(Job):
         note = not watch.noted and incident.stage is Stage.SUSPECTED and self._is_old(watch, now)
         watch = replace(watch, incident=incident, told=told, noted=watch.noted or note)
         self.watch = _next_look(watch, alarm, now)
+        notes: list[Command] = [Note(incident)] if note else []
         deaths_added = kept and before is not None and before.verdict.evidence != verdict.evidence
         known = before is not None and life.same_words(before.verdict, verdict) and not deaths_added
-        return [] if known and not alarm and not note else [Record(incident, told, alarm, note)]
+        return notes if known and not alarm else [Record(incident, told, alarm), *notes]
 
     def _is_old(self, watch: Watch, now: float) -> bool:
         """Whether those who want to know early should hear of it."""
@@ -238,7 +239,9 @@ class Inquiry(Job):
         incident = watch.incident
         broken = incident is not None and incident.verdict.proof is Proof.STRUCTURAL
         if turn is Turn.MOVES and not broken and watch.steps:
-            self.patience = TRIGGERS[watch.trigger].learn(watch, lasted, self.patience)
+            # What somebody was woken for may have been an outage: it teaches no more than patience.
+            usual = min(lasted, self.settings.patience_s) if watch.is_confirmed else lasted
+            self.patience = TRIGGERS[watch.trigger].learn(watch, usual, self.patience)
         if incident is None or watch.told is None:
             return []
         command = life.over(incident, watch.told, turn, reason, lasted, unix_ns)

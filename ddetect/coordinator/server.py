@@ -35,6 +35,7 @@ from ddetect.coordinator.events import (
     Judged,
     Keep,
     Lost,
+    Note,
     Record,
     Tick,
     Withdraw,
@@ -167,6 +168,11 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
                 self._start(self._withdraw(command))
             case Keep(snapshot):
                 self._start(self._keep(snapshot))
+            case Note(incident):
+                if self.options.notify:
+                    folder = self.incidents.shown(incident)
+                    numbered = self.incidents.numbered(incident)
+                    self._start(act.notify(self.options.notify, numbered, folder, alarm=False))
             case _:
                 assert_never(command)
 
@@ -231,8 +237,6 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         if record.alarm:
             self._tell_launcher(incident, folder)
             self._alarm(incident, folder)
-        elif record.note and self.options.notify:
-            self._start(act.notify(self.options.notify, incident, folder, alarm=False))
         elif incident.closed is not None and incident.confirmed_at_unix_ns is not None:
             self._print(f"ddetect: {name} is closed: {incident.closed.reason}\n")
 

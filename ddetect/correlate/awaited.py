@@ -112,23 +112,28 @@ class Lookout:
     def _of_thread(self, row: int, sighting: Sighting, doing: Doing, mine: list[int]) -> Awaited:
         """It minds its own business, or waits for threads and children of its own."""
         surely, maybe = {(row, place_in(sighting, doing.thread))}, set[Doer]()
-        children = {(child, BELOW) for child in self._rows(mine, Role.CHILD)}
-        locked = doing.kind in (Kind.LOCK, Kind.TEARDOWN) or doing.lock is True or doing.waits_on_user_line
-        if locked or waits_for_others(doing):
+        locked = doing.kind in (Kind.LOCK, Kind.TEARDOWN) or doing.lock is True
+        if locked or doing.waits_on_user_line or waits_for_others(doing):
             workers = set(self._threads_at_work(row, sighting, doing))
             told = _waits_for_work(doing) and len(workers) == 1
             (surely if told else maybe).update(workers)
-        if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING) or doing.posture is Posture.CHILD:
-            surely |= children
-        elif _talks_to_children(sighting):
-            (surely if locked else maybe).update(children)
-        elif not locked and doing.kind is not Kind.FILE_IO and doing.posture not in _OWN_POSTURE:
-            maybe |= children
-        if doing.kind in (Kind.STEP, Kind.BUILDING) or (
-            doing.kind is not Kind.LOCK and doing.lock is not True and doing.posture in _BELOW_PYTHON
-        ):
+        of_rank = self.sample.role[row] == Role.RANK
+        for child in self._rows(mine, Role.CHILD):
+            sure = self._waits_for_children(sighting, doing) and not self.sample.own_session[child]
+            if sure:
+                surely.add((child, BELOW))
+            elif of_rank and (_may_wait_for_children(doing, locked=locked) or _talks_to_children(sighting)):
+                maybe.add((child, BELOW))
+        if doing.kind in (Kind.STEP, Kind.BUILDING) or (not locked and doing.posture in _BELOW_PYTHON):
             surely.add((row, BELOW))
         return Awaited(frozenset(surely), frozenset(maybe - surely))
+
+    def _waits_for_children(self, sighting: Sighting, doing: Doing) -> bool:
+        """By its own stack, or because it waits for a thread that talks to them."""
+        if doing.kind in (Kind.SUBPROCESS, Kind.BUILDING) or doing.posture is Posture.CHILD:
+            return True
+        own = any(_TALKS_TO_CHILDREN.search(frame.file) for frame in _stack(doing))
+        return own or (_waits_for_work(doing) and _talks_to_children(sighting))
 
     def _threads_at_work(self, row: int, sighting: Sighting, doing: Doing) -> Iterable[Doer]:
         """Other threads at a line to look at; of a pool only those of it, where the thread waits for a future."""
@@ -164,6 +169,11 @@ def place_in(sighting: Sighting, thread: Thread | None) -> int:
 
 def _waits_for_work(doing: Doing) -> bool:
     return any(_FOR_WORK.search(f"{frame.file}:{frame.function}") for frame in _stack(doing)[:4])
+
+
+def _may_wait_for_children(doing: Doing, *, locked: bool) -> bool:
+    """A poll in a loop has no frame of its own."""
+    return not locked and doing.kind is not Kind.FILE_IO and doing.posture not in _OWN_POSTURE
 
 
 def _talks_to_children(sighting: Sighting) -> bool:

@@ -217,7 +217,7 @@ def changes(
     Bytes count as a change where nobody metered them, or from `io_noise_bytes` on where that is given.
     """
     known = _Known(framework, whose_of(homes, framework.patterns.packages))
-    lookout = Lookout(after, framework, known.whose)
+    lookout, awaited = Lookout(after, framework, known.whose), dict[int, Awaited]()
     of_rank: dict[int, set[int]] = {}
     for member in wanted.tolist():
         of_rank.setdefault(rank_of(member), set()).add(member)
@@ -249,7 +249,10 @@ def changes(
         if (not metered or io_noise_bytes is not None) and counted:
             if after.io_bytes[now] - before.io_bytes[then] > noise:
                 for member in members:
-                    what = BYTES_MOVE if role != Role.CHILD else _of_child(lookout.awaited(member), int(now))
+                    what = BYTES_MOVE
+                    if role == Role.CHILD:
+                        known_to = awaited.get(member) or awaited.setdefault(member, lookout.awaited(member))
+                        what = _of_child(known_to, int(now))
                     if what:
                         found.setdefault(what, set()).add(member)
     return found

@@ -149,3 +149,4 @@ class Sample(Table):
     # How long the efforts of this process were counted; nan where nothing was, as in a first look.
     metered_s: Floats = floats(fill=math.nan)
     moved_bytes: Ints = ints(fill=UNKNOWN)  # by all of the process meanwhile, through files and TCP
+    own_session: Ints = ints(fill=0)  # 1: a child that has a session of its own: a daemon, most likely

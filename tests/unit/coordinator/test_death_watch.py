@@ -149,7 +149,7 @@ class TwoNodes:
     """Rank 0 on node-0, rank 1 on node-1, judged by the real judge; node-0 answers every question."""
 
     def __init__(self) -> None:
-        self.job = Inline("job", Settings(), judge=judge)
+        self.job = Inline("job", Settings(patience_s=60.0), judge=judge)
         self.now = 100.0
         self.stepped_at: float | None = None  # when the last step was; none while steps are made
         self.records: list[Record] = []

@@ -5,11 +5,13 @@ from __future__ import annotations
 from ddetect.coordinator.due import PAUSE_MARGIN
 from ddetect.frameworks.tensorflow.pauses import FREES_ITERATOR_S
 from ddetect.messages import NodeRoster
-from ddetect.model import Cause, Culprit, Proof, Roster, Sample, Sighting, Stage, Status, Verdict
+from ddetect.model import Cause, Culprit, Proof, Roster, Sample, Sighting, Stage, Status, Verdict, Waiting
 from tests.unit.coordinator.test_state import Story
 from tests.unit.correlate.scenes import LIB, TRAIN, sighting, thread
 
-ALONE = Verdict(Status.HANG, Cause.USER_CODE, Proof.TIME, 0.8, "rank 0 waits on a lock", (Culprit(0),))
+ALONE = Verdict(
+    Status.HANG, Cause.USER_CODE, Proof.TIME, 0.8, "rank 0 waits on a lock", (Culprit(0),), (Waiting((1,), "step"),)
+)  # fmt: skip
 KERAS = f"{LIB}/site-packages/keras/src/backend/tensorflow/trainer.py"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ddetect.correlate import motion
+from ddetect.correlate import awaited, motion
 from ddetect.correlate.motion import changes
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
@@ -82,6 +82,7 @@ def test_stack_of_a_rank_is_classified_once_for_all_its_children(monkeypatch):
         return original(look, *known, **more)
 
     monkeypatch.setattr(motion, "classify", counted)
+    monkeypatch.setattr(awaited, "classify", counted)
 
     assert "a child process reads or writes" in changes(before, after, np.array([0, 1]), TORCH)
     # In both looks for its own path, and once for all four children.

@@ -58,7 +58,7 @@ def test_two_ranks_with_different_causes_are_both_named_each_with_its_reason(loa
     assert f"rank {loader} waits for its DataLoader" in verdict.summary
     assert f"rank {asleep} sleeps in train.py:55 evaluate" in verdict.summary
     assert verdict.summary.count("ranks 0-1 wait for them in all_reduce") == 1
-    assert verdict.confidence == confidence.times(confidence.NEVER_ENTERED, confidence.SEVERAL_CAUSES)
+    assert verdict.settled == confidence.times(confidence.NEVER_ENTERED, confidence.SEVERAL_CAUSES)
     assert {culprit.rank: culprit.doing.split()[0] for culprit in verdict.culprits} == {
         loader: "waits",
         asleep: "sleeps",

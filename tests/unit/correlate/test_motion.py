@@ -49,13 +49,13 @@ def test_bytes_of_the_culprit_are_motion():
     """A checkpoint that still writes is alive."""
     snapshot = later(scene(all_reduce=[0], disk=[1]), 1, io_bytes=10_000_000)
 
-    assert "bytes" in moved(snapshot, (1,)).certain
+    assert "bytes" in moved(snapshot, (1,)).works
     assert not moved(snapshot, (0,))
 
 
 def test_next_fetch_of_a_loader_worker_is_motion():
     """Data is slow, not stuck."""
-    assert "fetched" in moved(later(scene(all_reduce=[0], loader=[1]), 1, fetching=1), (1,)).certain
+    assert "fetched" in moved(later(scene(all_reduce=[0], loader=[1]), 1, fetching=1), (1,)).works
 
 
 def _with_last_stack(*lines: str) -> Snapshot:
@@ -74,7 +74,7 @@ def test_another_function_is_motion_and_another_line_of_the_same_is_not():
     outer = ("train /job/train.py:40", "<module> /job/train.py:90")
 
     assert not moved(_with_last_stack("spin /job/train.py:58", *outer), (1,))
-    assert "stack" in moved(_with_last_stack("validate /job/train.py:70", *outer), (1,)).certain
+    assert "stack" in moved(_with_last_stack("validate /job/train.py:70", *outer), (1,)).works
 
 
 def test_one_look_cannot_show_motion():
@@ -142,10 +142,13 @@ def test_bytes_of_a_child_are_no_motion_of_a_rank_that_waits_for_something_else(
 
 
 MAY_WAIT_FOR_A_CHILD = {
-    "executor": IN_FUTURE, "thread": IN_THREAD, "datasets": MAPPING,
+    "datasets": MAPPING,
     **{name: DOINGS[name].look for name in ("asleep", "spinning", "item", "futex", "unread")},
 }  # fmt: skip
-WAITS_FOR_A_CHILD = {"subprocess": RUNS_MAKE, "pool": IN_POOL, "building": DOINGS["building"].look}
+WAITS_FOR_A_CHILD = {
+    "subprocess": RUNS_MAKE, "pool": IN_POOL, "building": DOINGS["building"].look, "executor": IN_FUTURE,
+    "thread": IN_THREAD,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("look", WAITS_FOR_A_CHILD.values(), ids=WAITS_FOR_A_CHILD)
@@ -153,7 +156,7 @@ def test_bytes_of_a_child_that_the_rank_waits_for_are_motion(look):
     """An upload through subprocess.run takes what it takes."""
     motion = moved(with_child(look), (1,))
 
-    assert (motion.certain, motion.weak) == (
+    assert (motion.works, motion.runs) == (
         "a child process that it waits for reads or writes on rank 1",
         "",
     )
@@ -164,17 +167,17 @@ def test_bytes_of_a_child_that_the_rank_may_wait_for_are_weak_motion(look):
     """The work may be done there, or by nobody: a poll in a loop has no frame of its own."""
     motion = moved(with_child(look), (1,))
 
-    assert motion.certain == ""
-    assert motion.weak == "a child process reads or writes on rank 1"
-    assert str(motion) == motion.weak
+    assert motion.works == ""
+    assert motion.runs == "a child process reads or writes on rank 1"
+    assert str(motion) == motion.runs
 
 
 def test_certain_and_weak_motion_are_both_told():
     """The rank writes, and so does its child."""
     motion = moved(later(with_child(DOINGS["asleep"].look), 1, io_bytes=10_000_000), (1,))
 
-    assert str(motion) == f"{motion.certain}; {motion.weak}"
-    assert "bytes are read or written on rank 1" in motion.certain
+    assert str(motion) == f"{motion.works}; {motion.runs}"
+    assert "bytes are read or written on rank 1" in motion.works
 
 
 def test_bytes_of_a_child_say_nothing_of_the_loader_workers():
@@ -212,7 +215,7 @@ def test_thread_that_moves_is_weak_motion_where_the_main_thread_may_wait_for_it(
     main = DOINGS[name].look.threads[0]
     motion = moved(between(sighting(main, FORWARD), sighting(main, BACKWARD)), (1,))
 
-    assert (motion.certain, motion.weak) == ("", "another thread of it moves on rank 1")
+    assert (motion.works, motion.runs) == ("", "another thread of it moves on rank 1")
     assert not moved(between(sighting(main, FORWARD), sighting(main, FORWARD)), (1,))
 
 
@@ -221,7 +224,7 @@ def test_thread_that_trains_and_moves_is_certain_motion():
     main = DOINGS["queue"].look.threads[0]
     trains = loop(f"backward {SITE}/torch/_tensor.py:625", "fit /job/train.py:30")
 
-    assert moved(between(sighting(main, trains), sighting(main, FORWARD)), (1,)).certain
+    assert moved(between(sighting(main, trains), sighting(main, FORWARD)), (1,)).works
     assert not moved(between(sighting(main, trains), sighting(main, trains)), (1,))
 
 

@@ -124,4 +124,4 @@ def test_thread_that_only_seems_to_train_is_weak_motion_when_it_moves() -> None:
     daemon = moved(stuck_beside(METRICS, sends), [1])
     trainer = moved(stuck_beside(forward, backward), [1])
 
-    assert (bool(daemon.certain), bool(daemon.weak), bool(trainer.certain)) == (False, True, True)
+    assert (bool(daemon.works), bool(daemon.runs), bool(trainer.works)) == (False, True, True)

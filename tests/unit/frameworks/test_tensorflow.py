@@ -365,7 +365,7 @@ def test_step_that_computes_does_not_starve():
     busy = replace(snapshot, looks=looks)
 
     assert (judge(busy).status, judge(busy).culprits) == (Status.UNDECIDED, ())
-    assert moved(busy, (0,)).weak
+    assert moved(busy, (0,)).runs
     assert not moved(snapshot, (0,))
 
 

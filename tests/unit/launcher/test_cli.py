@@ -86,7 +86,8 @@ def test_every_launch_flag_has_an_environment_twin() -> None:
 
     environ = {
         "DDETECT_OUT": "o", "DDETECT_PATIENCE": "7", "DDETECT_ON_HANG": "stop", "DDETECT_NOTIFY": "http://n",
-        "DDETECT_COORDINATOR": "h:1", "DDETECT_SIGNATURES": "s", "DDETECT_QUIET": "1",
+        "DDETECT_COORDINATOR": "h:1", "DDETECT_SIGNATURES": "s", "DDETECT_QUIET": "1", "DDETECT_NOTE_AFTER": "9",
+        "DDETECT_STARTUP_PATIENCE": "8",
     }  # fmt: skip
     parser = argparse.ArgumentParser()
     launch.add_arguments(parser, environ)
@@ -94,7 +95,7 @@ def test_every_launch_flag_has_an_environment_twin() -> None:
     flags = [action.dest for action in parser._actions if action.dest not in ("help", "command")]
 
     assert {f"DDETECT_{flag.upper()}" for flag in flags} == set(environ)
-    assert [args[flag] for flag in flags] == ["o", 7.0, "stop", "http://n", "h:1", "s", True]
+    assert [args[flag] for flag in flags] == ["o", 7.0, 8.0, "stop", "http://n", 9.0, "h:1", "s", True]
 
 
 def test_launch_imports_nothing_that_may_be_broken(tmp_path: Path) -> None:
