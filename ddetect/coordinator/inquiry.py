@@ -67,7 +67,7 @@ class Inquiry(Job):
             # Nobody answered: the agents may be on their way back.
             self.watch = replace(watch, next_look_at=now + 1.0)
             return []
-        decide = TRIGGERS[watch.trigger].decides(watch, self._facts(now), now)
+        decide = watch.noticed or TRIGGERS[watch.trigger].decides(watch, self._facts(now), now)
         unread = self.nodes.unheard(now, hung_up=watch.trigger == DEATH)
         return [
             self._hand_out(
@@ -122,9 +122,7 @@ class Inquiry(Job):
             taken=watch.taken + 1,
             native=opinion.native,
             judged_at=now,
-            place=opinion.place,
-            places=watch.places | {opinion.place},
-        )
+        ).at_place(opinion.place)
         if opinion.verdict is None:
             self.watch = replace(watch, next_look_at=now + self.settings.sample_gap_s)
             return []
@@ -137,13 +135,7 @@ class Inquiry(Job):
         """A glance at what stands within the usual: where it is, kept for the case that the job dies of it."""
         facts = self._facts(now)
         named = (verdict, opinion.snapshot) if verdict.culprits or verdict.cause is not None else None
-        watch = replace(
-            watch,
-            place=opinion.place,
-            places=watch.places | {opinion.place},
-            named=named,
-            judged_at=now,
-        )
+        watch = replace(watch, named=named, judged_at=now).at_place(opinion.place)
         self.watch = watch.glancing_again(facts.quiet_s, now)
         return [Keep(opinion.snapshot)]
 

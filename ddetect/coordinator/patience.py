@@ -56,6 +56,10 @@ class Patience:
             return replace(self.learn(before, longest), running=(phase, gap_s))
         return replace(self, running=(phase, gap_s))
 
+    def see_nothing(self) -> Patience:
+        """The gap is looked into from now on, and learned with its place when that is over."""
+        return replace(self, running=(Phase.OTHER, 0.0))
+
     def see_slow(self, stepless_s: float, alone_s: float) -> Patience:
         """How long no step was made, and how long the quietest rank has stood; each is learned when it has ended."""
         now = (stepless_s, alone_s)

@@ -145,6 +145,7 @@ class JobState(Inquiry):
             stands = Suspicion(pulse.activity_at, pulse.phase, pulse.steps, pulse.quiet_rank)
             watch = watch_of(Stall.name, stands, now, awake_since=self.awake_since)
             self.watch = replace(watch, noticed=True)
+            self.patience = self.patience.see_nothing()  # how long it lasts, and where, the watch will tell
 
     def _suspects(self, watch: Watch, facts: Facts) -> bool:
         """Whether what was noticed stands for longer than is usual at its place."""

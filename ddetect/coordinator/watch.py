@@ -84,6 +84,10 @@ class Watch:
         """Whether somebody was told."""
         return self.incident is not None and self.incident.stage is Stage.CONFIRMED
 
+    def at_place(self, place: str) -> Watch:
+        """Those that are waited for stand there; "" is no place."""
+        return replace(self, place=place, places=self.places | {place} if place else self.places)
+
     def glancing_again(self, quiet_s: float, now: float) -> Watch:
         """The next glance, when the stillness has doubled."""
         after_s = next((at for at in NOTICED_AT_S if at > quiet_s + 0.5), 2.0 * quiet_s)

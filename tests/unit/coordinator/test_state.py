@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from ddetect.coordinator.events import Ask, Ending, Heard, Judge, Judged, Lost, Record, Tick, Withdraw
+from ddetect.coordinator.events import Ask, Command, Ending, Heard, Judge, Judged, Lost, Record, Tick, Withdraw
 from ddetect.coordinator.opinion import Case, form_opinion
 from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.state import JobState
@@ -50,6 +50,7 @@ class Story:
         self.job = JobState("job", Settings(**{"patience_s": PATIENCE_S, **settings}))
         self.judge = lambda snapshot: self.verdict
         self.now = 100.0
+        self.commands: list[Command] = []
         self.records: list[Record] = []
         self.said: list[Record | Withdraw] = []
         self.hold: list[Case] | None = None  # cases that nobody judges yet
@@ -70,6 +71,7 @@ class Story:
 
     def event(self, event: object) -> None:
         commands = self.job.on(event, now=self.now, unix_ns=int(self.now * 1e9))  # type: ignore[arg-type]
+        self.commands += commands
         for command in commands:
             if isinstance(command, Record):
                 self.records.append(command)
