@@ -30,7 +30,19 @@ from ddetect.agent.pages import Told, ToldLane
 from ddetect.attach.find import JobScan
 from ddetect.attach.still import Stillness
 from ddetect.coordinator.desk import Desk
-from ddetect.coordinator.events import Ask, Ending, Event, Heard, Judge, Judged, Keep, Note, Record, Tick, Withdraw
+from ddetect.coordinator.events import (
+    Ask,
+    Ending,
+    Event,
+    Heard,
+    Judge,
+    Judged,
+    Keep,
+    Note,
+    Record,
+    Tick,
+    Withdraw,
+)
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.opinion import Case, form_opinion
 from ddetect.coordinator.state import JobState

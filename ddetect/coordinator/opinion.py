@@ -52,7 +52,9 @@ class Opinion:
     place: str = ""  # where those stand that are named
     members: int = 1
     unread: bool = False  # of somebody nothing at all could be read
-    timeout_s: float = math.inf  # how long the operation lasts at most in which others wait, by its own time-out,
+    timeout_s: float = (
+        math.inf
+    )  # how long the operation lasts at most in which others wait, by its own time-out,
     times_out_in_s: float = math.inf  # and how much of that is left
     last: bool = False
     error: bool = False

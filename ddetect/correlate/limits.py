@@ -53,9 +53,7 @@ def still_limit_s(settings: Settings, usual: float, *, starting: bool = False) -
     return min(max(patience, USUAL_MARGIN * usual), PUT_OFF_FAR * patience)
 
 
-def alarm_after_s(
-    situation: Situation, settings: Settings, usual: float, *, starting: bool = False
-) -> float:
+def alarm_after_s(situation: Situation, settings: Settings, usual: float, *, starting: bool = False) -> float:
     """The table."""
     limit, most = still_limit_s(settings, usual, starting=starting), PUT_OFF_FAR * settings.patience_s
     match situation:

@@ -159,7 +159,13 @@ def _graded(
     child = sample.role[row] == Role.CHILD
     over_s = min(max(float(sample.metered_s[row]), 1.0), OVER_S)
     if efforts.bytes[at] >= WORKS_BYTES_PER_S * over_s:
-        what = (AWAITED_CHILD_MOVES if surely else CHILD_MOVES) if child else BYTES_MOVE if surely else THREAD_MOVES
+        what = (
+            (AWAITED_CHILD_MOVES if surely else CHILD_MOVES)
+            if child
+            else BYTES_MOVE
+            if surely
+            else THREAD_MOVES
+        )
         return [Moved(member, Grade.WORKS if surely else Grade.RUNS, what, float(efforts.bytes_age_s[at]))]
     if efforts.busy[at] >= RUNS_SHARE:
         return [Moved(member, Grade.RUNS, CHILD_RUNS if child else RUNS if surely else THREAD_RUNS)]

@@ -94,7 +94,9 @@ class Ops(Table):
     state: Ints = ints()  # OpState
     frame: Ints = ints(into="frames", optional=True)  # who called it
     age_s: Floats = floats(age=True, fill=math.inf)  # since it was begun; inf where nobody told
-    timeout_s: Floats = floats(fill=math.inf)  # after so long its framework gives it up; inf where nobody told
+    timeout_s: Floats = floats(
+        fill=math.inf
+    )  # after so long its framework gives it up; inf where nobody told
 
 
 @dataclass(frozen=True, eq=False)

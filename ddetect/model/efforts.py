@@ -25,5 +25,7 @@ class Efforts(Table):
     thread: Ints = ints(fill=UNKNOWN)
     busy: Floats = floats()  # share of one core
     runs: Ints = ints()  # how often it was put on a CPU
-    bytes: Ints = ints()  # its own reads and writes, and what went through the descriptors that it was blocked in
+    bytes: Ints = (
+        ints()
+    )  # its own reads and writes, and what went through the descriptors that it was blocked in
     bytes_age_s: Floats = floats(age=True)  # since they were last seen to move; inf if never

@@ -40,7 +40,9 @@ class Settings:
     sample_gap_s: float = 0.35
     signatures: str = ""  # the text of a user's own stack patterns
     startup_patience_s: float = 1800.0  # before the first steps: alarm after this long while somebody runs
-    note_after_s: float = 60.0  # a suspicion so old is told to those who want to know of it before it is an alarm
+    note_after_s: float = (
+        60.0  # a suspicion so old is told to those who want to know of it before it is an alarm
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +68,9 @@ class Snapshot:
     stalled_for_s: float = 0.0
     stage: Stage = Stage.SUSPECTED  # of its incident, when it was written
     phase: Phase = Phase.OTHER  # of those that are waited for
-    still_s: float | None = None  # since something of them last worked, as far as was looked; None: as long as it stalls
+    still_s: float | None = (
+        None  # since something of them last worked, as far as was looked; None: as long as it stalls
+    )
     roster: Roster = part(Roster)
     beats: Beats = part(Beats)
     looks: tuple[Look, ...] = ()  # oldest first

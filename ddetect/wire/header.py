@@ -11,6 +11,7 @@ from ddetect.wire.values import gone_from, gone_pb
 
 _USUAL = model.Settings()
 
+
 def header_pb(snapshot: model.Snapshot) -> snapshot_pb2.SnapshotHeader:
     """Encode the head of a snapshot."""
     settings = snapshot.settings

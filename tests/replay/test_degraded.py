@@ -77,7 +77,7 @@ def test_less_evidence_never_names_somebody_else_and_confidence_is_earned() -> N
             )
             if problem:
                 wrong.append((recording.name, recording.params, ranks, lost, problem, verdict.summary))
-            if verdict.confidence >= SURE:
+            if settled(verdict) >= SURE:
                 sure.append(recording.is_truth(verdict))
 
     assert wrong == []
@@ -86,12 +86,17 @@ def test_less_evidence_never_names_somebody_else_and_confidence_is_earned() -> N
     assert sum(sure) >= 0.95 * len(sure), f"{sum(sure)} of {len(sure)} sure verdicts are right"
 
 
+def settled(verdict: Verdict) -> float:
+    """How sure it is once time has proven it: how long it has stood is the same whatever is lost."""
+    return verdict.confidence if verdict.settled is None else verdict.settled
+
+
 def _more_than(full: Verdict, less: Verdict) -> str:
     """What the verdict on less evidence says that the one on all of it did not."""
     if less.status is Status.UNDECIDED:
         return ""
-    if less.confidence > full.confidence:
-        return f"surer: {full.confidence} became {less.confidence}"
+    if settled(less) > settled(full):
+        return f"surer: {settled(full)} became {settled(less)}"
     same = (less.status, less.cause) == (full.status, full.cause)
     return (
         ""

@@ -6,7 +6,18 @@ from dataclasses import fields, replace
 
 import pytest
 
-from ddetect.coordinator.events import Ask, Command, Ending, Heard, Judge, Judged, Lost, Record, Tick, Withdraw
+from ddetect.coordinator.events import (
+    Ask,
+    Command,
+    Ending,
+    Heard,
+    Judge,
+    Judged,
+    Lost,
+    Record,
+    Tick,
+    Withdraw,
+)
 from ddetect.coordinator.opinion import Case, form_opinion
 from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.state import JobState

@@ -117,7 +117,9 @@ def test_rank_of_which_the_look_has_nothing_is_unread():
     sample = whole.newest.sample
     blank = replace(sample.sightings[int(sample.sighting[1])], state="", threads=())
     part = replace(
-        sample, sightings=(*sample.sightings, blank), sighting=np.array([sample.sighting[0], len(sample.sightings)])
+        sample,
+        sightings=(*sample.sightings, blank),
+        sighting=np.array([sample.sighting[0], len(sample.sightings)]),
     )
 
     assert not nothing_read(whole)
