@@ -17,8 +17,8 @@ ROWS = (
     ("it works; or the job is ending while any rank works", "never"),
 )
 NOTES = (
-    "What is learned ends at 10 x patience. Before the fifth step L is patience, and who runs gets --startup-patience. An "
-    "operation that has a time-out of its own moves the alarm to 30 s before it, at the latest."
+    "What is learned ends at 10 x patience. Before the fifth step L is patience, and who runs gets --startup-patience. "
+    "An operation that has a time-out of its own moves the alarm to 30 s before it, at the latest."
 )
 
 

@@ -255,7 +255,7 @@ class Inquiry(Job):
 
 
 def watch_of(trigger: str, found: Suspicion, now: float, *, awake_since: float = -math.inf) -> Watch:
-    """The watch that a suspicion begins. Time counts from the last progress, or from when nobody was frozen any more."""
+    """The watch that a suspicion begins. Time counts from the last progress, or from when nobody was frozen."""
     still_since = max(found.since, awake_since)
     return Watch(trigger, found.since, found.phase, found.steps, found.rank, now, still_since)
 

@@ -5,9 +5,9 @@ Every change of a stage is made here, attach's too. Never here: when (the trigge
 
 | from                 | what happens                                              | to        | who hears |
 |----------------------|-----------------------------------------------------------|-----------|-----------|
-| -                    | still, but within what is usual there                     | noticed: no incident yet, the last glance is kept | status |
+| -                    | still, but within what is usual there                     | noticed, no incident | status |
 | -, noticed           | a trigger suspects, and a judgement says something        | suspected | disk, status |
-| noticed              | it moves again, or the job ends                           | -, and so long is usual there | nobody |
+| noticed              | it moves again, or the job ends                           | -         | nobody    |
 | suspected, confirmed | looks say otherwise; or members die of it                 | as it was | disk      |
 | suspected            | looks agree on what contradicts progress; its time is up  | confirmed | alarm     |
 | suspected            | it moves again; the job ends well; another reason is found | withdrawn | `pauses.jsonl` |

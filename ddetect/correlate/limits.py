@@ -1,4 +1,4 @@
-"""How long may nothing move before that is an alarm? The one table of limits (ddetect/table_of_limits.py has its words).
+"""How long may nothing move before that is an alarm? The table of limits (its words: ddetect/table_of_limits.py).
 
 Enters: what was found, how the members that are waited for move, what is usual where they stand. Leaves: the situation
 and its limit, for the coordinator (when to alarm), the judge (how sure to be) and people (which limit runs). Pure.
@@ -40,7 +40,7 @@ class Situation(str, Enum):
 
 
 def usual_s(limits: Iterable[Limit], phase: Phase, place: str) -> float:
-    """The longest healthy gap at a place, and those of its phase of which nobody knows the place; 0 if none is known."""
+    """The longest healthy gap at a place, and those of its phase whose place nobody knows; 0 if none is known."""
     fits = (one.longest_s for one in limits if one.phase is phase and one.place in ("", place))
     return max(fits, default=0.0)
 

@@ -252,15 +252,15 @@ def changes(
                 found.setdefault(STEP_COMPUTES, set()).update(computing)
         noise = IO_NOISE_BYTES if io_noise_bytes is None else io_noise_bytes
         counted = min(after.io_bytes[now], before.io_bytes[then]) >= 0
-        if (not metered or io_noise_bytes is not None) and counted:
-            if after.io_bytes[now] - before.io_bytes[then] > noise:
-                for member in members:
-                    what = BYTES_MOVE
-                    if role == Role.CHILD:
-                        known_to = awaited.get(member) or awaited.setdefault(member, lookout.awaited(member))
-                        what = _of_child(known_to, int(now))
-                    if what:
-                        found.setdefault(what, set()).add(member)
+        counted = counted and (not metered or io_noise_bytes is not None)
+        if counted and after.io_bytes[now] - before.io_bytes[then] > noise:
+            for member in members:
+                what = BYTES_MOVE
+                if role == Role.CHILD:
+                    known_to = awaited.get(member) or awaited.setdefault(member, lookout.awaited(member))
+                    what = _of_child(known_to, int(now))
+                if what:
+                    found.setdefault(what, set()).add(member)
     return found
 
 

@@ -1,7 +1,7 @@
 """What threads did between two looks: how much of a core, how many bytes.
 
-Enters: nothing. Leaves: a table without the identity of a thread but its place in a sighting, so that sightings of equal
-ranks stay equal. Never here: how it is read (ddetect.agent), what it means (ddetect.correlate).
+Enters: nothing. Leaves: a table that points at threads by their place in a sighting, so that sightings of equal ranks
+stay equal. Never here: how it is read (ddetect.agent), what it means (ddetect.correlate).
 """
 
 from __future__ import annotations

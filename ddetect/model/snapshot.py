@@ -68,9 +68,7 @@ class Snapshot:
     stalled_for_s: float = 0.0
     stage: Stage = Stage.SUSPECTED  # of its incident, when it was written
     phase: Phase = Phase.OTHER  # of those that are waited for
-    still_s: float | None = (
-        None  # since something of them last worked, as far as was looked; None: as long as it stalls
-    )
+    still_s: float | None = None  # since something of them last worked; None: as long as it stalls
     roster: Roster = part(Roster)
     beats: Beats = part(Beats)
     looks: tuple[Look, ...] = ()  # oldest first
