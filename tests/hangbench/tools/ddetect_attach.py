@@ -120,7 +120,7 @@ TOOL = Tool(
     name="ddetect attach",
     version=lambda: version("ddetect"),
     settings=f"--once when the job has stood still for {STILL_S:.0f} s, its first answer counts; jobs that end by "
-    f"themselves are watched with --patience {PATIENCE_S:.0f} (default 60), and struck later so that it is there in "
+    f"themselves are watched with --patience {PATIENCE_S:.0f} (default 300), and struck later so that it is there in "
     "time; no probe, program unchanged",
     run=run,
     suspects=True,

@@ -90,7 +90,7 @@ def about_hang(scenario: Scenario, result: Result, clock: ProgressClock, seen: S
 TOOL = Tool(
     name="ddetect launch",
     version=lambda: version("ddetect"),
-    settings=f"--patience {PATIENCE_S:.0f} (default 60); program unchanged, but for a timeout of "
+    settings=f"--patience {PATIENCE_S:.0f} (default 300); program unchanged, but for a timeout of "
     f"{TORCH_TIMEOUT_S:.0f} s (default 1800) where that is its end; right is what is on disk after the end",
     run_to_end=run,
     suspects=True,

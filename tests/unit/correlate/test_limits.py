@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -71,6 +72,12 @@ def test_table_that_people_read_has_a_row_for_every_limit():
     for situation in Situation:
         words = outlook_words(situation.value, 300.0, 60.0, "")
         assert words.startswith("Alarm in 1m")
+
+
+@pytest.mark.parametrize("document", ["README.md", "ddetect/ARCHITECTURE.md"])
+def test_documents_show_the_table(document):
+    """One text for all."""
+    assert table_of_limits.as_markdown() in (Path(__file__).parents[3] / document).read_text()
 
 
 @pytest.mark.parametrize(
