@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from ddetect.model.comms import Comms
+from ddetect.model.efforts import Efforts
 from ddetect.model.homes import CodeHomes
 from ddetect.model.members import Beats, Phase, Roster, Unread
 from ddetect.model.sightings import Gone, Sample
@@ -47,6 +48,7 @@ class Look:
     comms: Comms = part(Comms)
     unread: tuple[Unread, ...] = values(Unread)
     homes: CodeHomes = part(CodeHomes)  # where code lives in the interpreters that were looked at
+    efforts: Efforts = part(Efforts)  # what threads did since the look before
 
 
 @dataclass(frozen=True, eq=False)
