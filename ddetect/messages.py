@@ -72,8 +72,8 @@ class Evidence:
 class TakeEvidence:
     """Look at every process of the node now; native stacks only of the pids named.
 
-    A `light` look costs the job nothing and tells less: one stack for all ranks that wait alike, of other processes what
-    the kernel says, and nothing that a rank would have to answer.
+    A `light` look costs the job nothing and tells less: one stack for all ranks that wait alike, of other processes
+    what the kernel says, and nothing that a rank would have to answer.
     """
 
     request: int

@@ -30,4 +30,6 @@ class Efforts(Table):
     # Moved in the window, by its own system calls and in the descriptors that it is or was blocked in (some count
     # twice); UNKNOWN where we may not see them.
     bytes: Ints = ints()
-    bytes_age_s: Floats = floats(age=True)  # since the newest look that found such bytes moved; inf if none did
+    bytes_age_s: Floats = floats(
+        age=True
+    )  # since the newest look that found such bytes moved; inf if none did

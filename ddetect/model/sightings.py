@@ -146,7 +146,7 @@ class Sample(Table):
     sightings: tuple[Sighting, ...] = values(Sighting)
     # Percent, of the GPUs this process is on; UNKNOWN if it is on one and nobody told; nan if on none.
     gpu_busy: Floats = floats(fill=math.nan)
-    # How long the window is that `Look.efforts` tells of; nan where nothing was metered: a first look, or nothing to read.
+    # How long the window of `Look.efforts` is; nan where nothing was metered: a first look, or nothing to read.
     metered_s: Floats = floats(fill=math.nan)
     # What the whole process moved in that window: its /proc/PID/io and all its TCP sockets.
     moved_bytes: Ints = ints(fill=UNKNOWN)
