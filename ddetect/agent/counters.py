@@ -9,15 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 
-from ddetect.agent.window import Count
+from ddetect.agent.window import Count, grown
 from ddetect.host.proc import read_io_bytes, read_runs, read_stat, read_tids
 
-SETTLE_S = 0.05
-"""A dumper has let go, and its target still has to wake up once: so long we wait for that on a busy machine."""
+SETTLE_S = 0.3
+"""A dumper has let go, and its target still has to wake up once: so long we wait for that on a busy machine. Later it
+would be taken for a turn of the thread's own."""
 
 _MOST_THREADS = 2048
-_SETTLE_EVERY_S = 0.002
-_RUNS_OF_A_PAUSE = 2  # one to stop, one to go on
+_FIRST_REST_S, _LONGEST_REST_S = 0.001, 0.03
+# What a pause takes of a thread: one turn to stop, one to go on, some 30 us. Who does more works by itself.
+_RUNS_OF_A_PAUSE, _NS_OF_A_PAUSE = 2, 1_000_000
 
 
 def read_counts(pid: int, known: Mapping[int, Count], *, bytes_too: bool = True) -> dict[int, Count]:
@@ -41,9 +43,10 @@ def read_settled(
     """The counters after a pause, once the threads that slept `before` it have woken up, and sleep again."""
     counts = read_counts(pid, before, bytes_too=bytes_too)
     late = [tid for tid in asleep if _is_late(pid, tid, before, counts)]
-    deadline = time.monotonic() + SETTLE_S
+    deadline, rest_s = time.monotonic() + SETTLE_S, _FIRST_REST_S
     while late and time.monotonic() < deadline:
-        time.sleep(_SETTLE_EVERY_S)
+        time.sleep(rest_s)
+        rest_s = min(2 * rest_s, _LONGEST_REST_S)
         for tid in late:
             cpu_ns, runs = read_runs(pid, tid)
             if runs > 0:
@@ -53,8 +56,11 @@ def read_settled(
 
 
 def _is_late(pid: int, tid: int, before: Mapping[int, Count], after: Mapping[int, Count]) -> bool:
-    """Whether a thread that slept was woken up by our pause, and has not come to run yet."""
-    if tid not in before or tid not in after or after[tid].runs - before[tid].runs >= _RUNS_OF_A_PAUSE:
+    """Whether a thread that slept was woken up by our pause, and has not come to sleep again."""
+    if tid not in before or tid not in after:
+        return False
+    did = grown(after[tid], before[tid])
+    if did.runs > _RUNS_OF_A_PAUSE or did.cpu_ns > _NS_OF_A_PAUSE:
         return False
     stat = read_stat(pid, tid)
-    return stat is not None and stat.state == "R"
+    return stat is not None and stat.state in "Rt"  # waits for a CPU, or is not let go of yet

@@ -50,7 +50,8 @@ class _Glanced:
         """Equal for ranks that wait alike, as far as can be seen from outside."""
         phases = tuple((lane.lane, lane.phase) for lane in self.lanes)
         waits = tuple(("R",) if t.state == "R" else (t.state, t.wchan, t.syscall) for t in self.tasks)
-        return self.member.page is not None, phases, self.stat.state == "R", waits
+        main = tuple(task.tid == self.member.pid for task in self.tasks)
+        return self.member.page is not None, phases, self.stat.state == "R", main, waits
 
     @property
     def threads(self) -> tuple[OfLane, ...]:
