@@ -70,7 +70,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class TakeEvidence:
-    """Look at every process of the node now; native stacks only of the pids named. `light`: at no cost to the job."""
+    """Look at every process of the node now; native stacks only of the pids named.
+
+    A `light` look costs the job nothing and tells less: one stack for all ranks that wait alike, of other processes
+    what the kernel says, and nothing that a rank would have to answer.
+    """
 
     request: int
     native_pids: tuple[int, ...] = ()

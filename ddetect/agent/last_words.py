@@ -150,7 +150,7 @@ def parse_fatal(text: str, ident: int = 0) -> FatalStack | None:
     text = text[heads[-1].end() :]
     met = _CURRENT.search(text)
     try:
-        threads = parse_faulthandler(text)
+        threads = tuple(one for one in parse_faulthandler(text) if not one.ours)
     except ValueError:
         threads = ()
     chosen = _thread(threads, [int(met[1], 16)] if met else [ident])

@@ -8,7 +8,7 @@ Never here: stacks (ddetect.stacks), more than one process at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from ddetect_probe.page import SeqRow
 
 from ddetect.agent.flight import FlightReader
 from ddetect.agent.members import JobProcess
-from ddetect.agent.pages import age_s, groups_of
+from ddetect.agent.pages import age_s, framework_of, groups_of
 from ddetect.evidence.flight_tables import CommsBuilder
 from ddetect.model import Comms
 
@@ -39,6 +39,12 @@ class Source(Protocol):
     def read(self, process: JobProcess) -> Reading:
         """Look now. Never raises for a process that is stopped, gone or silent; bounded in time."""
         ...
+
+
+def sources_of(member: JobProcess, sources: Sequence[Source]) -> list[Source]:
+    """Those that can tell something of this process."""
+    framework = framework_of(member)
+    return [one for one in sources if not one.of or not framework or one.of == framework]
 
 
 class FlightRecorderSource:

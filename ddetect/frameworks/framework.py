@@ -113,6 +113,9 @@ class Framework:
     )  # of a rank in a world of this many; UNKNOWN: nobody knows how many
     raises_letters: bool = False  # a rank that waits raises what it is sent in its page's mailbox
     worker_loop: re.Pattern[str] = NEVER  # "file:function" of the loop of a loader worker
+    service_threads: re.Pattern[str] = (
+        NEVER  # the kernel's names of threads that run for ever, whether the job moves or not
+    )
     hands_over: re.Pattern[str] = NEVER  # the file of a thread that has the batch in its hands
     between_lanes: frozenset[str] = frozenset()  # operations in which the lanes of one process meet
     calls: CallNames = field(default_factory=CallNames)

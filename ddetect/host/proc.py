@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ddetect.host.syscalls import OPENS, POLLS, name_of, restarted, takes_fd
+from ddetect.host.syscalls import OPENS, POLLFD_BYTES, POLLS, name_of, parse_pollfds, restarted, takes_fd
 from ddetect.model import UNKNOWN
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -38,6 +38,7 @@ class Task:
     wchan: str = ""
     syscall: str = ""
     target: str = ""
+    args: tuple[int, ...] = ()  # of the system call, as many as there may be
 
 
 def read_stat(pid: int, tid: int | None = None) -> Stat | None:
@@ -72,54 +73,63 @@ def is_alive(pid: int, start_ticks: int) -> bool:
 
 def read_tasks(pid: int) -> tuple[Task, ...]:
     """All threads with what they sleep in, the main one first; empty when the process is gone."""
-    try:
-        tids = sorted(
-            (int(name) for name in os.listdir(f"/proc/{pid}/task")), key=lambda tid: (tid != pid, tid)
-        )
-    except OSError:
-        return ()
-    tasks = (_read_task(pid, tid) for tid in tids[:_MOST_TASKS])
+    tasks = (read_task(pid, tid) for tid in read_tids(pid)[:_MOST_TASKS])
     return tuple(task for task in tasks if task is not None)
 
 
-def _read_task(pid: int, tid: int) -> Task | None:
+def read_tids(pid: int) -> list[int]:
+    """The numbers of all threads, the main one first; empty when the process is gone."""
+    try:
+        return sorted(map(int, os.listdir(f"/proc/{pid}/task")), key=lambda tid: (tid != pid, tid))
+    except OSError:
+        return []
+
+
+def read_task(pid: int, tid: int) -> Task | None:
+    """One thread with what it sleeps in; None when it is gone."""
     stat = read_stat(pid, tid)
     if stat is None:
         return None
     at = _path(pid, tid)
     wchan = _read(at + "/wchan").decode("utf-8", "replace").strip()
     wchan = "" if wchan == "0" else wchan
-    syscall, target = _syscall(pid, _read(at + "/syscall").decode("utf-8", "replace"), wchan)
-    return Task(tid, stat.name, stat.state, wchan, syscall, target)
+    syscall, args = parse_syscall(_read(at + "/syscall").decode("utf-8", "replace"), wchan)
+    target = _target(pid, syscall, args) if syscall else ""
+    return Task(tid, stat.name, stat.state, wchan, syscall, target, args)
 
 
-def _syscall(pid: int, line: str, wchan: str) -> tuple[str, str]:
-    """What /proc/PID/syscall means: "0 0x3 0x7f.. ..." is ("read", "/data/x")."""
+def parse_syscall(line: str, wchan: str) -> tuple[str, tuple[int, ...]]:
+    """What /proc/PID/syscall means: "0 0x3 0x7f.. ..." is ("read", (3, 0x7f..)); ("", ()) where it tells nothing."""
     part = line.split()
     if len(part) < 4 or not part[0].isdigit():  # "running", "-1 ...", or not ours to read
-        return "", ""
-    name = restarted(name_of(int(part[0])), wchan)
-    first, second = int(part[1], 16), int(part[2], 16)
+        return "", ()
+    return restarted(name_of(int(part[0])), wchan), tuple(int(arg, 16) for arg in part[1:7])
+
+
+def _target(pid: int, name: str, args: tuple[int, ...]) -> str:
+    """What a system call is about: a path, or what its one descriptor is."""
+    first, second = args[:2]
     if name in OPENS:
-        return name, _c_string(pid, second if OPENS[name] == 1 else first)
-    if name in POLLS and second == 1:  # one descriptor: `struct pollfd` begins with it
-        raw = _memory(pid, first, 4)
-        return name, _descriptor(pid, int.from_bytes(raw, "little", signed=True)) if len(raw) == 4 else ""
-    return name, _descriptor(pid, first) if takes_fd(name) else ""
+        return _c_string(pid, second if OPENS[name] == 1 else first)
+    if name in POLLS and second == 1:
+        return "".join(read_link(pid, one) for one in parse_pollfds(read_memory(pid, first, POLLFD_BYTES)))
+    return read_link(pid, first) if takes_fd(name) else ""
 
 
-def _descriptor(pid: int, number: int) -> str:
+def read_link(pid: int, descriptor: int) -> str:
+    """What a descriptor is: "/data/x", "socket:[4711]"; empty when it is closed or not ours to read."""
     try:
-        return os.readlink(f"/proc/{pid}/fd/{number}")
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}")
     except (OSError, ValueError):
         return ""
 
 
 def _c_string(pid: int, address: int) -> str:
-    return _memory(pid, address, 256).partition(b"\0")[0].decode("utf-8", "replace")
+    return read_memory(pid, address, 256).partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def _memory(pid: int, address: int, size: int) -> bytes:
+def read_memory(pid: int, address: int, size: int) -> bytes:
+    """What stands at an address of a process; fewer bytes, or none, where we may not read."""
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
             memory.seek(address)
@@ -128,21 +138,33 @@ def _memory(pid: int, address: int, size: int) -> bytes:
         return b""
 
 
-def read_io_bytes(pid: int) -> int:
+def read_io_bytes(pid: int, tid: int | None = None) -> int:
     """Bytes read and written, by system calls and on disk (some count twice); UNKNOWN when not ours to read."""
     total = 0
-    for line in _read(f"/proc/{pid}/io").splitlines():
+    lines = _read(_path(pid, tid) + "/io").splitlines()
+    for line in lines:
         # rchar, wchar: system calls, counted when they return; read_bytes, write_bytes: the disk, while a long
         # write or a mapped file is under way.
         if line.startswith((b"rchar", b"wchar", b"read_bytes", b"write_bytes")):
             total += int(line.partition(b":")[2])
-    return total or UNKNOWN
+    return total if lines else UNKNOWN
 
 
 def read_run_ns(pid: int) -> tuple[int, int]:
     """Nanoseconds on a CPU, and waiting for one; UNKNOWN where the kernel does not tell."""
     part = _read(f"/proc/{pid}/schedstat").split()
     return (int(part[0]), int(part[1])) if len(part) >= 2 else (UNKNOWN, UNKNOWN)
+
+
+def read_runs(pid: int, tid: int) -> tuple[int, int]:
+    """Of a thread: nanoseconds on a CPU, and how often it was put on one; UNKNOWN where the kernel does not tell."""
+    part = _read(f"/proc/{pid}/task/{tid}/schedstat").split()
+    return (int(part[0]), int(part[2])) if len(part) >= 3 else (UNKNOWN, UNKNOWN)
+
+
+def read_name(pid: int, tid: int) -> str:
+    """The kernel's name of a thread, of 15 characters at most; empty when it is gone."""
+    return _read(f"/proc/{pid}/task/{tid}/comm").decode("utf-8", "replace").rstrip("\n")
 
 
 def read_environ(pid: int) -> dict[str, str]:

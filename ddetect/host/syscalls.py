@@ -7,6 +7,7 @@ Never here: /proc.
 from __future__ import annotations
 
 import platform
+import struct
 
 _X86_64 = {
     0: "read", 1: "write", 2: "open", 3: "close", 4: "stat", 5: "fstat", 6: "lstat", 7: "poll",
@@ -60,6 +61,10 @@ OPENS = {
 }
 """Calls that take a path, and which argument it is."""
 POLLS = frozenset({"poll", "ppoll"})
+SELECTS = frozenset({"select", "pselect6"})
+EPOLLS = frozenset({"epoll_wait", "epoll_pwait", "epoll_pwait2"})
+POLLFD_BYTES = 8
+"""Of one `struct pollfd`, which begins with the descriptor."""
 
 # A tracer's pause turns a timed sleep into `restart_syscall`; the kernel function still tells what it was.
 _BY_WCHAN = (
@@ -81,6 +86,18 @@ def restarted(name: str, wchan: str) -> str:
     if name != "restart_syscall":
         return name
     return next((real for part, real in _BY_WCHAN if part in wchan), name)
+
+
+def parse_pollfds(raw: bytes) -> tuple[int, ...]:
+    """The descriptors in an array of `struct pollfd`; a negative one is passed over by the kernel too."""
+    count = len(raw) // POLLFD_BYTES
+    numbers = struct.unpack(f"={count * 2}i", raw[: count * POLLFD_BYTES])[::2]
+    return tuple(number for number in numbers if number >= 0)
+
+
+def parse_bits(raw: bytes) -> tuple[int, ...]:
+    """The descriptors in a bit map of `select`: longs, in the order of their bytes on our little-endian machines."""
+    return tuple(8 * at + bit for at, byte in enumerate(raw) if byte for bit in range(8) if byte >> bit & 1)
 
 
 def takes_fd(name: str) -> bool:

@@ -1,8 +1,9 @@
 """The vocabulary: what is seen of a job, and what is said about it.
 
-Rooms: tables (what a table is), members (who is judged), sightings (what a process looks like), comms (what members do
-with each other), homes (whose code a file is), snapshot (all a judgement may look at), verdict (what is said), words
-(how things are called). All of it is imported from here; deeds and claims, what is said as values, from their rooms.
+Rooms: tables (what a table is), members (who is judged), sightings (what a process looks like), efforts (what its
+threads did since), comms (what members do with each other), homes (whose code a file is), snapshot (all a judgement may
+look at), verdict (what is said), words (how things are called). All of it is imported from here;
+deeds and claims, what is said as values, from their rooms.
 Never here: I/O, protobuf, dictionaries that travel, rules.
 """
 

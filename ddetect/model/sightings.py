@@ -146,7 +146,8 @@ class Sample(Table):
     sightings: tuple[Sighting, ...] = values(Sighting)
     # Percent, of the GPUs this process is on; UNKNOWN if it is on one and nobody told; nan if on none.
     gpu_busy: Floats = floats(fill=math.nan)
-    # How long the efforts of this process were counted; nan where nothing was, as in a first look.
+    # How long the window of `Look.efforts` is; nan where nothing was metered: a first look, or nothing to read.
     metered_s: Floats = floats(fill=math.nan)
-    moved_bytes: Ints = ints(fill=UNKNOWN)  # by all of the process meanwhile, through files and TCP
-    own_session: Ints = ints(fill=0)  # 1: a child that has a session of its own: a daemon, most likely
+    # What the whole process moved in that window: its /proc/PID/io and all its TCP sockets.
+    moved_bytes: Ints = ints(fill=UNKNOWN)
+    own_session: Ints = ints(fill=0)  # 1: a child in a session of its own: a daemon, most likely

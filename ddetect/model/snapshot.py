@@ -53,7 +53,7 @@ class Look:
     comms: Comms = part(Comms)
     unread: tuple[Unread, ...] = values(Unread)
     homes: CodeHomes = part(CodeHomes)  # where code lives in the interpreters that were looked at
-    efforts: Efforts = part(Efforts)
+    efforts: Efforts = part(Efforts)  # what threads did since the look before
 
 
 @dataclass(frozen=True, eq=False)

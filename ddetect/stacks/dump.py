@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ddetect.frameworks.framework import CallNames
 from ddetect.stacks.failure import DumpFailed, FailureKind
@@ -22,11 +22,15 @@ from ddetect.stacks.pystack import read_pystack
 FROZEN = frozenset("TtDX")
 """States in which a process must not be paused: blocking py-spy fails on T and t, and hangs on D."""
 
+PASSING, FAULTHANDLER = "py-spy --nonblocking", "faulthandler"
+"""Names of dumpers: the one that does not pause its target, and the one that makes its target write."""
+
 _PYSPY_S, _NATIVE_S, _PYSTACK_S, _FAULT_S = 1.5, 3.0, 1.5, 0.5
 _GENTLE_S = 0.5
 """A pause that is too short to be missed by peers that listen for a heartbeat."""
 
-_Attempts = list[tuple[str, Callable[[float], tuple[SeenThread, ...]]]]
+_Way = tuple[str, Callable[[float], tuple[SeenThread, ...]]]
+_Ways = list[_Way]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Dump:
     dumper: str = ""
     unread: str = ""
     denied: bool = False  # the kernel forbids ptrace: `host.ptrace` knows why
+    ours: frozenset[int] | None = None  # the kernel's numbers of the probe's own threads; None: not told
 
 
 def read_stacks(
@@ -47,6 +52,7 @@ def read_stacks(
     native: bool = False,
     everything: tuple[NativeReader, object] | None = None,
     gentle: bool = False,
+    passing: bool = False,
     calls: Sequence[CallNames] = (),
     timeout_s: float = 2.5,
 ) -> Dump:
@@ -55,30 +61,27 @@ def read_stacks(
     With `native` its C symbols are asked for afterwards, in time of their own: a busy machine may take seconds to find
     them, and the Python stack must not be lost for that; also those of threads without Python, if `everything` has who
     reads them and the identity of the process. A `gentle` dump never pauses it for longer than half a second, and
-    never for C symbols: its peers would take it for dead. With `calls` the arguments of such a call are read too.
+    never for C symbols: its peers would take it for dead. One that is `passing` never pauses it at all, nor makes it do
+    anything. With `calls` the arguments of such a call are read too.
     """
-    dump = _read_python(pid, states, fault, calls, timeout_s, gentle=gentle)
+    if passing:
+        return _read_python(pid, states, None, [_passing(pid)], timeout_s)
+    ways = _ways(pid, frozen=bool(FROZEN & set(states)), gentle=gentle, calls=calls)
+    dump = _read_python(pid, states, fault, ways, timeout_s)
     if not native or gentle or not dump.seen or FROZEN & set(states):
         return dump
     try:
         if everything is not None:
             reader, identity = everything
-            return Dump(with_native(dump.seen, reader.read(pid, identity)), "py-spy, libdw")
+            joined = with_native(dump.seen, reader.read(pid, identity))
+            return replace(dump, seen=joined, dumper="py-spy, libdw")
         seen = read_pyspy(pid, blocking=True, native=True, calls=calls, timeout_s=_NATIVE_S)
-        return Dump(seen, "py-spy --native")
+        return _dump(seen, "py-spy --native")
     except DumpFailed:
         return dump
 
 
-def _read_python(
-    pid: int,
-    states: str,
-    fault: FaultFile | None,
-    calls: Sequence[CallNames],
-    timeout_s: float,
-    *,
-    gentle: bool,
-) -> Dump:
+def _read_python(pid: int, states: str, fault: FaultFile | None, ways: _Ways, timeout_s: float) -> Dump:
     if not states:
         return Dump(unread=f"pid {pid} is gone")
     if states[0] == "Z":
@@ -86,14 +89,13 @@ def _read_python(
     deadline = time.monotonic() + timeout_s
     reasons: list[str] = []
     denied = False
-    frozen = bool(FROZEN & set(states))
-    for name, read in _attempts(pid, frozen=frozen, gentle=gentle, calls=calls):
+    for name, read in ways:
         left = deadline - time.monotonic()
         if left <= 0:
             reasons.append("there was no time left to try another way")
             break
         try:
-            return Dump(read(left), name)
+            return _dump(read(left), name)
         except DumpFailed as failed:
             reasons.append(failed.reason)
             if failed.kind in (FailureKind.GONE, FailureKind.NOT_PYTHON):
@@ -104,24 +106,31 @@ def _read_python(
     if fault is not None and states[0] not in FROZEN:
         try:
             left = min(_FAULT_S, max(0.1, deadline - time.monotonic()))
-            return Dump(read_faulthandler(pid, fault, timeout_s=left), "faulthandler")
+            return _dump(read_faulthandler(pid, fault, timeout_s=left), FAULTHANDLER)
         except DumpFailed as failed:
             reasons.append(failed.reason)
     return Dump(unread="; ".join(dict.fromkeys(reasons)), denied=denied)
 
 
-def _attempts(pid: int, *, frozen: bool, gentle: bool, calls: Sequence[CallNames]) -> _Attempts:
+def _dump(seen: tuple[SeenThread, ...], name: str) -> Dump:
+    """What a dumper saw, our own threads apart; a dumper that prints no numbers does not tell which those are."""
+    ours = frozenset(one.tid for one in seen if one.ours)
+    told = any(one.tid for one in seen)
+    return Dump(tuple(one for one in seen if not one.ours), name, ours=ours if told else None)
+
+
+def _ways(pid: int, *, frozen: bool, gentle: bool, calls: Sequence[CallNames]) -> _Ways:
     def spy(left: float) -> tuple[SeenThread, ...]:
         longest = _GENTLE_S if gentle else _PYSPY_S
         return read_pyspy(pid, blocking=True, calls=calls, timeout_s=min(left, longest))
 
-    def spy_passing(left: float) -> tuple[SeenThread, ...]:
-        return read_pyspy(pid, blocking=False, timeout_s=min(left, _PYSPY_S))
-
     def stack(left: float) -> tuple[SeenThread, ...]:
         return read_pystack(pid, blocking=not (frozen or gentle), timeout_s=min(left, _PYSTACK_S))
 
-    passing = ("py-spy --nonblocking", spy_passing)
     if frozen:
-        return [passing, ("pystack", stack)]
-    return [("py-spy", spy), passing, ("pystack", stack)]
+        return [_passing(pid), ("pystack", stack)]
+    return [("py-spy", spy), _passing(pid), ("pystack", stack)]
+
+
+def _passing(pid: int) -> _Way:
+    return PASSING, lambda left: read_pyspy(pid, blocking=False, timeout_s=min(left, _PYSPY_S))

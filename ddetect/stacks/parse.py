@@ -18,7 +18,7 @@ from ddetect.frameworks.framework import CallNames
 from ddetect.model import DEVICE_LIBRARY, Frame, Thread
 from ddetect.stacks.calls import DistCall, parse_call
 
-# The probe's own thread, which has no name: never part of what the job does.
+# Of the probe's own thread, which has no name.
 _TICK_FILE = "ddetect_probe/beat.py"
 
 DEEPEST = 256
@@ -33,6 +33,7 @@ class SeenThread:
     thread: Thread
     call: DistCall | None = None  # where local variables were asked for
     ident: int = 0
+    ours: bool = False  # the probe's own thread: never part of what the job does
 
 
 def parse_pyspy(text: str, pid: int, calls: Sequence[CallNames] = ()) -> tuple[SeenThread, ...]:
@@ -155,20 +156,26 @@ def bare(function: str) -> str:
 
 
 def arrange(seen: Iterable[SeenThread]) -> tuple[SeenThread, ...]:
-    """Main thread first, the rest in an order no dumper decides; our own and empty ones left out."""
+    """Main thread first, the rest in an order no dumper decides; empty ones left out, our own marked and last."""
     kept = [
-        replace(one, thread=replace(one.thread, stack=_job_only(one.thread.stack)[:DEEPEST]))
+        replace(
+            one,
+            thread=replace(one.thread, stack=_job_only(one.thread.stack)[:DEEPEST]),
+            ours=_is_ours(one.thread),
+        )
         for one in seen
-        if not _is_noise(one.thread)
+        if one.thread.is_main or one.thread.stack
     ]
     return tuple(
-        sorted(kept, key=lambda one: (not one.thread.is_main, one.thread.name, _lines(one.thread.stack)))
+        sorted(
+            kept,
+            key=lambda one: (one.ours, not one.thread.is_main, one.thread.name, _lines(one.thread.stack)),
+        )
     )
 
 
-def _is_noise(thread: Thread) -> bool:
-    ticking = any(frame.file.endswith(_TICK_FILE) for frame in thread.stack[-4:])
-    return not thread.is_main and (ticking or not thread.stack)
+def _is_ours(thread: Thread) -> bool:
+    return not thread.is_main and any(frame.file.endswith(_TICK_FILE) for frame in thread.stack[-4:])
 
 
 def _lines(stack: tuple[Frame, ...]) -> list[tuple[str, int]]:

@@ -108,7 +108,9 @@ def encode_to_agent(message: say.ToAgent) -> agent_pb2.CoordinatorMessage:
     match message:
         case say.TakeEvidence():
             return agent_pb2.CoordinatorMessage(
-                take_evidence=agent_pb2.TakeEvidence(request=message.request, native_pids=message.native_pids)
+                take_evidence=agent_pb2.TakeEvidence(
+                    request=message.request, native_pids=message.native_pids, light=message.light
+                )
             )
         case say.EndRanks():
             return agent_pb2.CoordinatorMessage(
@@ -124,7 +126,8 @@ def decode_to_agent(message: agent_pb2.CoordinatorMessage) -> say.ToAgent:
     """What the coordinator asked. Raises NetworkError for words we do not know."""
     match message.WhichOneof("message"):
         case "take_evidence":
-            return say.TakeEvidence(message.take_evidence.request, tuple(message.take_evidence.native_pids))
+            take = message.take_evidence
+            return say.TakeEvidence(take.request, tuple(take.native_pids), take.light)
         case "end_ranks":
             end = message.end_ranks
             return say.EndRanks(end.grace_s, end.sentence, tuple(end.waiting))

@@ -46,6 +46,8 @@ TENSORFLOW = Framework(
     worker_loop=re.compile(
         r"keras/src/(trainers/data_adapters/py_dataset_adapter|utils/data_utils)\.py:get_index$"
     ),
+    # gRPC's, which listen and count time. Not those that compute: tf_Compute, tf_data_*, collective_ops.
+    service_threads=re.compile(r"^(grpc|event_engine|lifeguard|resolver-|default-execut|cuda[-\d])"),
     hands_over=re.compile(r"tensorflow/python/ops/script_ops\.py$"),  # Python that a pipeline calls
     between_lanes=frozenset({"merge_call"}),
     words=Words(

@@ -31,6 +31,11 @@ TORCH = Framework(
     lost_workers=lost_workers,
     native_call=re.compile(r"\bc10d::|\bgloo::|\bp?nccl[A-Z]"),  # DDP's reducer, a process group or its backend
     worker_loop=re.compile(r"(torch/utils/data|torchdata/stateful_dataloader)/.*:_worker_loop$"),
+    # gloo's and NCCL's loops and watchdogs, the store, CUDA's own, and the server that we ask. Not those that work for
+    # the job: pt_main_thread, pt_autograd_*, pt_data_worker, pt_data_pin.
+    service_threads=re.compile(
+        r"^(gloo_tcp_loop|pt_(gloo|nccl)_|pt_tcpstore|pt_elastic|pt_workerserver|NCCL|cuda[-\d])"
+    ),
     hands_over=re.compile(r"/pin_memory\.py$"),
     calls=CallNames(
         file="torch/distributed/distributed_c10d.py",

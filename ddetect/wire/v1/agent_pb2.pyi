@@ -90,12 +90,14 @@ class AgentMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., roster: _Optional[_Union[NodeRoster, _Mapping]] = ..., beat: _Optional[_Union[NodeBeat, _Mapping]] = ..., gone: _Optional[_Union[NodeGone, _Mapping]] = ..., evidence: _Optional[_Union[Evidence, _Mapping]] = ..., job_ends: _Optional[_Union[JobEnds, _Mapping]] = ..., ranks_ended: _Optional[_Union[RanksEnded, _Mapping]] = ...) -> None: ...
 
 class TakeEvidence(_message.Message):
-    __slots__ = ("request", "native_pids")
+    __slots__ = ("request", "native_pids", "light")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     NATIVE_PIDS_FIELD_NUMBER: _ClassVar[int]
+    LIGHT_FIELD_NUMBER: _ClassVar[int]
     request: int
     native_pids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request: _Optional[int] = ..., native_pids: _Optional[_Iterable[int]] = ...) -> None: ...
+    light: bool
+    def __init__(self, request: _Optional[int] = ..., native_pids: _Optional[_Iterable[int]] = ..., light: bool = ...) -> None: ...
 
 class EndRanks(_message.Message):
     __slots__ = ("grace_s", "sentence", "waiting")

@@ -16,7 +16,8 @@ from ddetect_probe import page as layout
 
 from ddetect.agent.discover import EnvironmentScan, local_world_of
 from ddetect.agent.node import Node
-from ddetect.agent.sample import call_in, see
+from ddetect.agent.rows import call_in
+from ddetect.agent.see import see
 from ddetect.host.proc import Task, read_stat, read_tasks
 from ddetect.messages import EndRanks, Evidence, Hello, NodeBeat, NodeGone, NodeRoster, TakeEvidence
 from ddetect.model import UNKNOWN, Departure, Frame, Gone, P2PKind, Phase, Raised, Role, Sighting, Thread
@@ -163,7 +164,7 @@ def test_stopped_thread_of_the_lane_is_shown_without_its_stack() -> None:
 
     seen = see(7, "S", tasks, Dump(unread="ptrace is forbidden"), (OfLane(2, ident=100, tid=9),))
 
-    assert [(t.is_main, t.lane, t.syscall) for t in seen.threads] == [
+    assert [(t.is_main, t.lane, t.syscall) for t in seen.sighting.threads] == [
         (True, UNKNOWN, "futex"),
         (False, 2, "flock"),
     ]

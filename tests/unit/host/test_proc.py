@@ -14,10 +14,13 @@ from ddetect.host.proc import (
     read_cmdline,
     read_environ,
     read_io_bytes,
+    read_name,
     read_run_ns,
+    read_runs,
     read_stat,
     read_status,
     read_tasks,
+    read_tids,
 )
 from ddetect.host.syscalls import name_of, restarted
 from ddetect.model import UNKNOWN
@@ -88,7 +91,8 @@ def test_process_that_is_gone_is_a_value_everywhere() -> None:
         read_cmdline(NOBODY),
         read_status(NOBODY),
     ) == (None, (), UNKNOWN, {}, (), {})
-    assert read_run_ns(NOBODY) == (UNKNOWN, UNKNOWN)
+    assert read_run_ns(NOBODY) == read_runs(NOBODY, NOBODY) == (UNKNOWN, UNKNOWN)
+    assert (read_tids(NOBODY), read_name(NOBODY, NOBODY)) == ([], "")
 
 
 def test_another_process_with_the_same_pid_is_not_alive() -> None:
@@ -124,6 +128,36 @@ def test_io_bytes_rise_when_bytes_move(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").write_bytes(b"x" * 100_000)
 
     assert read_io_bytes(os.getpid()) - before >= 100_000
+
+
+def test_bytes_are_those_of_the_thread_that_moved_them() -> None:
+    """Who writes is told apart from who sleeps beside it; a thread that moved nothing has moved 0, not UNKNOWN."""
+    code = (
+        "import os, threading\n"
+        "def write():\n"
+        "    os.write(os.open('/dev/null', os.O_WRONLY), bytes(50_000))\n"
+        "    print('ready', flush=True)\n"
+        "    threading.Event().wait()\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "threading.Thread(target=write).start()\n"
+        "threading.Event().wait()"
+    )
+    with running(code) as child:
+        _, idle, writer = read_tids(child.pid)
+        assert (read_io_bytes(child.pid, idle), read_io_bytes(child.pid, writer)) == (
+            0,
+            50_000 + len("ready\n"),
+        )
+
+
+def test_thread_that_is_blocked_is_put_on_no_cpu() -> None:
+    """The kernel counts how often a thread ran: for one in a lock the number stands still."""
+    with running("import threading; print('ready', flush=True); threading.Event().wait()") as child:
+        until(lambda: _main(child.pid).syscall == "futex")
+        before = read_runs(child.pid, child.pid)
+        assert before[0] > 0
+        assert before[1] > 0
+        assert read_runs(child.pid, child.pid) == before
 
 
 def test_call_resumed_after_a_tracers_pause_keeps_its_name() -> None:

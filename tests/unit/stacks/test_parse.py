@@ -42,16 +42,16 @@ def test_qualified_names_become_bare() -> None:
     assert [frame.function for frame in seen.thread.stack] == ["read", "<lambda>"]
 
 
-def test_probe_thread_and_empty_threads_are_left_out() -> None:
-    """What ddetect itself does in the rank is no part of the evidence."""
+def test_probe_thread_is_marked_and_empty_threads_are_left_out() -> None:
+    """What ddetect itself does in the rank is no part of the evidence; but which thread it is must be known."""
     tick = _thread(
         8, "", _frame("_tick", "/x/ddetect_probe/beat.py", 75), _frame("_run", "/x/ddetect_probe/beat.py", 54)
     )
     empty = _thread(9, "")
 
-    assert [
-        one.tid for one in parse_pyspy(json.dumps([tick, empty, _thread(7, "M", _frame("f", "/a.py", 1))]), 7)
-    ] == [7]
+    seen = parse_pyspy(json.dumps([tick, empty, _thread(7, "M", _frame("f", "/a.py", 1))]), 7)
+
+    assert [(one.tid, one.ours) for one in seen] == [(7, False), (8, True)]
 
 
 def test_forked_loader_worker_does_not_show_its_parents_stack() -> None:

@@ -14,6 +14,7 @@ from ddetect.model import (
     CallSpec,
     Comms,
     Departure,
+    Efforts,
     Frame,
     Gone,
     Group,
@@ -80,6 +81,8 @@ def snapshot() -> Snapshot:
                     io_bytes=[3, 4],
                     tick_age_s=[0.1, 0.2],
                     gpu_busy=[93, np.nan],
+                    metered_s=[2.5, np.nan],
+                    moved_bytes=[70_000, -1],
                     sightings=(
                         Sighting("S", (MAIN,), "py-spy"),
                         Sighting("D", unread="ptrace is denied", raised=Raised("OSError: gone", READ, True)),
@@ -102,6 +105,15 @@ def snapshot() -> Snapshot:
                     p2p=OpenP2P(rank=[1], kind=[2], peer=[0], tag=[0], group=[0], waiting=[1], age_s=[2.5]),
                 ),
                 unread=(Unread((0, 1), "no recorder"), Unread((2,), "its agent has left", "node-2", 0.0)),
+                efforts=Efforts(
+                    rank=[0, 0],
+                    pid=[11, 11],
+                    thread=[0, -1],
+                    busy=[0.5, 0.001],
+                    runs=[12, 3],
+                    bytes=[70_000, -1],
+                    bytes_age_s=[0.25, np.inf],
+                ),
             ),
         ),
         gone=(

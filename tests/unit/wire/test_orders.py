@@ -13,6 +13,7 @@ from ddetect.wire.v1 import agent_pb2
     "order",
     [
         TakeEvidence(7, (1, 2)),
+        TakeEvidence(8, light=True),
         EndRanks(3.0),
         EndRanks(10.0, "ddetect: rank 1 is in user code; 0 wartet für immer", (0, 2)),
     ],
