@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from ddetect_probe import page as layout
 
 from ddetect.agent.members import JobProcess
-from ddetect.host.proc import Stat, is_alive, read_cmdline, read_pids, read_stat
+from ddetect.host.proc import Stat, is_alive, read_cmdline, read_pids, read_stat, session_of
 from ddetect.messages import RanksEnded
 from ddetect.model import Role
 
@@ -81,20 +81,20 @@ def note(ranks: Iterable[JobProcess], helpers: Iterable[JobProcess]) -> Noted:
     taken = set(roots)
     # A worker whose rank is gone has no rank above it any more, but a page that says what it is. A child then must be
     # in the session of a rank that lives: of another nobody knows whose it is by now.
-    of_ranks = {_session(pid) for pid in roots}
+    of_ranks = {session_of(pid) for pid in roots}
     for member in helpers:
-        sessions = {_session(member.parent)} if member.parent in roots else of_ranks
-        apart = member.role is not Role.LOADER_WORKER and _session(member.pid) not in {*sessions, 0}
+        sessions = {session_of(member.parent)} if member.parent in roots else of_ranks
+        apart = member.role is not Role.LOADER_WORKER and session_of(member.pid) not in {*sessions, 0}
         if _is(member, stats) and member.pid not in taken and not apart:
             taken.add(member.pid)
             _take(noted, member.pid, stats[member.pid])
-    families = {pid: _session(pid) for pid in taken}
+    families = {pid: session_of(pid) for pid in taken}
     apart_pids: set[int] = set()
     for pid in sorted(stats, key=lambda pid: stats[pid].start_ticks):
         above = _taken_above(pid, stats, families)
         if pid in taken or above is None or stats[pid].state in "ZX":
             continue
-        if _session(pid) in (families[above], 0):
+        if session_of(pid) in (families[above], 0):
             _take(noted, pid, stats[pid])
         else:
             apart_pids.add(pid)
@@ -214,14 +214,6 @@ def _taken_above(pid: int, stats: dict[int, Stat], families: dict[int, int]) -> 
         if pid in families:
             return pid
     return None
-
-
-def _session(pid: int) -> int:
-    """The session of a process; 0 when it is gone, or not ours to ask."""
-    try:
-        return os.getsid(pid) if pid > 0 else 0
-    except OSError:
-        return 0
 
 
 def _describe(one: Held) -> str:

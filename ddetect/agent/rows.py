@@ -19,6 +19,7 @@ from ddetect.agent.meter import Metered
 from ddetect.agent.pages import blind_spots, fetching_of, tick_age_of
 from ddetect.agent.sources import Reading
 from ddetect.evidence.flight_tables import CommsBuilder
+from ddetect.host.proc import session_of
 from ddetect.model import (
     UNKNOWN,
     CallSpec,
@@ -84,6 +85,7 @@ def sample_of(
     now_ns = time.monotonic_ns()
     numbers: dict[Sighting, int] = {}
     columns: defaultdict[str, list[float]] = defaultdict(list)
+    sessions = {session_of(member.pid) for member in members if member.role is Role.RANK} | {0}
     for member, look, role in zip(members, looked, roles, strict=True):
         fetching, fetch_age_s = fetching_of(member, now_ns)
         row = {
@@ -100,6 +102,7 @@ def sample_of(
             "gpu_busy": busy.get(member.pid, UNKNOWN if look.on_gpu else math.nan),
             "metered_s": look.metered.length_s,
             "moved_bytes": look.metered.moved_bytes,
+            "own_session": int(role is Role.CHILD and session_of(member.pid) not in sessions),
         }
         for name, value in row.items():
             columns[name].append(value)

@@ -24,6 +24,8 @@ from ddetect.model import UNKNOWN, Frame, Role, Sample, Sighting, Thread, lane_o
 
 BELOW = UNKNOWN
 """The place of what runs below Python in a process."""
+ANY = -2
+"""Every thread of a process, whichever it is: of a child nobody knows which one matters."""
 
 TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
@@ -96,7 +98,7 @@ class Lookout:
                 for i, thread in enumerate(sighting.threads)
                 if thread is not doing.thread and (thread.phase != UNKNOWN or self._is_fetching(thread))
             }
-            children = {(child, BELOW) for child in self._rows(mine, Role.CHILD)}
+            children = {(child, ANY) for child in self._rows(mine, Role.CHILD)}
             return Awaited(frozenset({(row, BELOW), *makers}), frozenset(children))
         doings = {
             worker: classify(self._sighting(worker), self.framework, Role.LOADER_WORKER, whose=self.whose)
@@ -121,9 +123,9 @@ class Lookout:
         for child in self._rows(mine, Role.CHILD):
             sure = self._waits_for_children(sighting, doing) and not self.sample.own_session[child]
             if sure:
-                surely.add((child, BELOW))
+                surely.add((child, ANY))
             elif of_rank and (_may_wait_for_children(doing, locked=locked) or _talks_to_children(sighting)):
-                maybe.add((child, BELOW))
+                maybe.add((child, ANY))
         if doing.kind in (Kind.STEP, Kind.BUILDING) or (not locked and doing.posture in _BELOW_PYTHON):
             surely.add((row, BELOW))
         return Awaited(frozenset(surely), frozenset(maybe - surely))

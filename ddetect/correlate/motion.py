@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
-from ddetect.correlate.awaited import BELOW, Awaited, Doer, Lookout
+from ddetect.correlate.awaited import ANY, BELOW, Awaited, Doer, Lookout
 from ddetect.correlate.classify import classify, classify_thread
 from ddetect.correlate.doing import COMPUTES_S, Doing
 from ddetect.correlate.where import Path, Whose, functions, whose_of
@@ -125,52 +125,52 @@ def efforts_of(look: Look, members: Iterable[int], framework: Framework) -> list
     if not len(sample) or np.isnan(sample.metered_s).all():
         return []
     lookout = Lookout(sample, framework, whose_of(look.homes, framework.patterns.packages))
-    effort = _by_doer(sample, look.efforts)
+    effort = _by_process(sample, look.efforts)
     found: list[Moved] = []
     for member in members:
         awaited = lookout.awaited(member)
-        for doer in awaited.surely:
-            found += _graded(member, doer, sample, look.efforts, effort, surely=True)
-        for doer in awaited.maybe:
-            found += _graded(member, doer, sample, look.efforts, effort, surely=False)
+        for doers, surely in ((awaited.surely, True), (awaited.maybe, False)):
+            for doer, at in _efforts_by(doers, effort):
+                found += _graded(member, doer, at, sample, look.efforts, surely=surely)
         if (awaited.surely or awaited.maybe) and _other_bytes(sample, member):
             found.append(Moved(member, Grade.POLLS, OTHER_BYTES))
     return found
 
 
-def _by_doer(sample: Sample, efforts: Efforts) -> dict[Doer, int]:
-    """The row of each doer that did anything."""
+def _by_process(sample: Sample, efforts: Efforts) -> dict[int, dict[int, int]]:
+    """Of each row of the sample the threads that did anything, by place, and their rows."""
     row_of = {key: row for row, key in enumerate(zip(sample.rank.tolist(), sample.pid.tolist(), strict=True))}
     keys = zip(efforts.rank.tolist(), efforts.pid.tolist(), efforts.thread.tolist(), strict=True)
-    return {
-        (row_of[rank, pid], thread): at
-        for at, (rank, pid, thread) in enumerate(keys)
-        if (rank, pid) in row_of
-    }
+    found: dict[int, dict[int, int]] = {}
+    for at, (rank, pid, thread) in enumerate(keys):
+        if (rank, pid) in row_of:
+            found.setdefault(row_of[rank, pid], {})[thread] = at
+    return found
+
+
+def _efforts_by(doers: Iterable[Doer], effort: dict[int, dict[int, int]]) -> Iterator[tuple[Doer, int]]:
+    """Those of these doers that did anything, with the row of it."""
+    for row, place in doers:
+        for thread, at in effort.get(row, {}).items():
+            if place in (thread, ANY):
+                yield (row, place), at
 
 
 def _graded(
-    member: int, doer: Doer, sample: Sample, efforts: Efforts, effort: dict[Doer, int], *, surely: bool
+    member: int, doer: Doer, at: int, sample: Sample, efforts: Efforts, *, surely: bool
 ) -> list[Moved]:
-    at = effort.get(doer)
-    if at is None:
-        return []
-    row, thread = doer
+    row, place = doer
     child = sample.role[row] == Role.CHILD
     over_s = min(max(float(sample.metered_s[row]), 1.0), OVER_S)
     if efforts.bytes[at] >= WORKS_BYTES_PER_S * over_s:
-        what = (
-            (AWAITED_CHILD_MOVES if surely else CHILD_MOVES)
-            if child
-            else BYTES_MOVE
-            if surely
-            else THREAD_MOVES
-        )
+        what = BYTES_MOVE if surely else THREAD_MOVES
+        if child:
+            what = AWAITED_CHILD_MOVES if surely else CHILD_MOVES
         return [Moved(member, Grade.WORKS if surely else Grade.RUNS, what, float(efforts.bytes_age_s[at]))]
     if efforts.busy[at] >= RUNS_SHARE:
         return [Moved(member, Grade.RUNS, CHILD_RUNS if child else RUNS if surely else THREAD_RUNS)]
     # Below Python somebody always wakes up: timers, pools. That says nothing.
-    return [] if thread == BELOW and not child else [Moved(member, Grade.POLLS, POLLS)]
+    return [] if place == BELOW else [Moved(member, Grade.POLLS, POLLS)]
 
 
 def _other_bytes(sample: Sample, member: int) -> bool:
@@ -266,9 +266,9 @@ def changes(
 
 def _of_child(awaited: Awaited, row: int) -> str:
     """What a moving child means for its rank; "" where the rank certainly waits for something else."""
-    if (row, BELOW) in awaited.surely:
+    if (row, ANY) in awaited.surely:
         return AWAITED_CHILD_MOVES
-    return CHILD_MOVES if (row, BELOW) in awaited.maybe else ""
+    return CHILD_MOVES if (row, ANY) in awaited.maybe else ""
 
 
 def _lane_moves(before: Sighting, after: Sighting, lane: int, known: _Known, *, metered: bool) -> str:

@@ -167,6 +167,14 @@ def read_name(pid: int, tid: int) -> str:
     return _read(f"/proc/{pid}/task/{tid}/comm").decode("utf-8", "replace").rstrip("\n")
 
 
+def session_of(pid: int) -> int:
+    """The session of a process; 0 when it is gone, or not ours to ask."""
+    try:
+        return os.getsid(pid) if pid > 0 else 0
+    except OSError:
+        return 0
+
+
 def read_environ(pid: int) -> dict[str, str]:
     """The environment the process was started with; empty when it is gone or not ours to read."""
     pairs = (item.partition(b"=") for item in _read(f"/proc/{pid}/environ").split(b"\0") if item)
