@@ -29,7 +29,7 @@ class NodeView:
 
 @dataclass(frozen=True, eq=False)
 class StatusView:
-    """How a job is, all ranks of it. `state`: starting, moving, suspected, confirmed, blind or ended."""
+    """How a job is, all ranks of it. `state`: starting, moving, paused, suspected, confirmed, blind or ended."""
 
     job: str
     attempt: int
