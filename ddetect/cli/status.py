@@ -20,7 +20,7 @@ from ddetect.client import StatusView, read_status
 from ddetect.errors import NetworkError, UsageError
 from ddetect.model import Phase
 from ddetect.report.outlook import outlook_words
-from ddetect.report.status import fold_rows, format_status_table, format_table
+from ddetect.report.status import PAUSED, fold_rows, format_rate, format_status_table, format_table
 from ddetect.report.words import clean, format_duration, name_members
 
 EXIT_BY_STATE = {"suspected": 3, "confirmed": 3, "blind": 4}
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Ask once and print what was said."""
     view = read_status(find_target(args), os.environ.get("DDETECT_TOKEN"))
     sys.stdout.write(format_view_json(view) if args.json else format_view(view))
-    if view.verdict_status == "undecided":
+    if view.verdict_status == "undecided" and view.state != "paused":
         return 4
     return EXIT_BY_STATE.get(view.state, 0)
 
@@ -155,8 +155,10 @@ def _headline(view: StatusView) -> str:
         parts.append(f"step {step}")
     if view.state in ("suspected", "confirmed"):
         parts.append(f"no progress for {format_duration(view.stalled_for_s)}")
+    elif view.state == "paused":
+        parts.append(PAUSED)
     elif view.steps_per_s > 0:
-        parts.append(f"{view.steps_per_s:.3g} steps/s")
+        parts.append(format_rate(view.steps_per_s))
     return ", ".join(parts) + "."
 
 

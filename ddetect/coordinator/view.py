@@ -5,9 +5,11 @@ Enters: the state machine, read only. Leaves: a line and a protobuf response. Ne
 
 from __future__ import annotations
 
+import numpy as np
+
 from ddetect.coordinator.nodes import SILENT_AFTER_S
 from ddetect.coordinator.state import JobState
-from ddetect.model import Names, Stage
+from ddetect.model import Names
 from ddetect.report.outlook import noticed_words
 from ddetect.report.status import format_status_line
 from ddetect.wire.bundles import bundle_pb
@@ -16,19 +18,32 @@ from ddetect.wire.v1 import client_pb2
 
 
 def job_state(job: JobState, now: float) -> str:
-    """One word: starting, moving, noticed, suspected, confirmed, blind, ended."""
+    """One word: starting, moving, noticed, paused, suspected, confirmed, blind, ended.
+
+    A suspicion rests while all ranks are stopped, which is somebody's wish; an alarm stays.
+    """
     watch = job.watch
     if job.ending is not None and job.ending.exit_code is not None:
         return "ended"
     if watch is not None:
-        if watch.noticed:
-            return "noticed"
-        confirmed = watch.incident is not None and watch.incident.stage is Stage.CONFIRMED
-        return "confirmed" if confirmed else "suspected"
+        if watch.is_confirmed:
+            return "confirmed"
+        if _all_stopped(job, now):
+            return "paused"
+        return "noticed" if watch.noticed else "suspected"
+    if _all_stopped(job, now):
+        return "paused"
     pulse = job.nodes.pulse(now)
     if pulse is None:
         return "blind" if job.nodes.heard() else "starting"
     return "moving" if job.patience.learned(pulse.steps) else "starting"
+
+
+def _all_stopped(job: JobState, now: float) -> bool:
+    """Whether every living rank that is heard is in state T."""
+    heard = [beats.state for _, beats, at in job.nodes.heard() if now - at <= SILENT_AFTER_S]
+    living = np.concatenate([state[state > 0] for state in heard]) if heard else np.zeros(0)
+    return bool(len(living)) and bool((living == ord("T")).all())
 
 
 def stalled_for_s(job: JobState, now: float) -> float:

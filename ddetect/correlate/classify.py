@@ -20,9 +20,13 @@ _ALWAYS_FILE_CALLS = frozenset({"flock", "fsync", "fdatasync", "sync", "syncfs",
 _FILE_CALLS = re.compile(
     r"p?(read|write)v?(64|2)?|sendfile|copy_file_range|splice|fcntl|fallocate|f?truncate|getdents(64)?"
 )
+# From the beginning of the name: `do_epoll_wait` and `do_syscall_64` have Lustre's `ll_` inside, `kernfs_` has `nfs`.
 _FILE_WCHAN = re.compile(
-    r"flock|locks_lock|posix_lock|fcntl_setlk|wait_for_partner|fifo_open|nfs|rpc_wait|fuse_|cifs|smb|gpfs|cxiWait|\bll_|ceph"
-    r"|jbd2|io_schedule|folio_wait|wait_on_page|xfs_|ext4_|beegfs"
+    r"^_*("
+    r"flock|locks_lock|posix_lock|fcntl_setlk|nlmclnt_|wait_for_partner|fifo_open"  # locks, and opening a FIFO
+    r"|p?nfs\d?_|rpc_wait|cifs|smb\d_|SMB\d_|netfs_|ceph|p9_|fuse_(?!dev)|request_wait_answer"  # a server's files
+    r"|(ll|cl|osc|lov|mdc|ldlm|ptlrpc)_|gpfs|cxiWait|beegfs|Fhgfs"
+    r"|jbd2|xfs_|xlog_|ext4_|btrfs_|f2fs_|(blk_)?io_schedule|folio_wait|wait_on_page|wait_on_buffer)"  # a disk's
 )
 _NATIVE_LOCK = re.compile(r"PyThread_acquire_lock|lock_PyThread_acquire|rlock_acquire|acquire_timed")
 # Whoever stands inside the runtime in a job that does not move waits for the device, also where it only launches: the

@@ -20,6 +20,7 @@ class Doing:
     lock: bool | None = None  # native stack: True a Python lock, False something else, None not asked
     library: bool = False  # the frame is a library's
     told_below: bool = False  # the kind is what a native stack tells of a compiled step
+    waiter: Doing | None = None  # the member's own thread, where that one only waits for this one
 
     @property
     def waits_on_user_line(self) -> bool:

@@ -5,28 +5,17 @@ Never here: other ranks. Whether anybody waits for this one was decided before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ddetect.correlate.classify import classify_thread
-from ddetect.correlate.phrases import culprit
 from ddetect.correlate.scene import Scene, SeenProcess
+from ddetect.correlate.sights import Reason, reason_of, sight_lines, sits, target_of
+from ddetect.correlate.telling import Work, awaits, child_works, thread_works
 from ddetect.correlate.where import format_stack, where_of
 from ddetect.frameworks.kinds import Kind, Posture
-from ddetect.model import (
-    UNKNOWN,
-    Cause,
-    Culprit,
-    Names,
-    Phase,
-    Process,
-    Proof,
-    Role,
-    Thread,
-    Where,
-    rank_of,
-)
-from ddetect.model.deeds import Act, Deed, KernelCall, OpLabel
-from ddetect.report.words import format_where, name_members
+from ddetect.model import UNKNOWN, Cause, Phase, Process, Proof, Role, Thread, rank_of
+from ddetect.model.deeds import Act, Deed, OpLabel
+from ddetect.report.words import format_where
 
 TICK_LOST_S = 2.0
 """The probe's thread ticks twice a second; this long without a tick, Python does not run."""
@@ -37,26 +26,8 @@ EXIT_TAKES_S = 5.0
 MOST_CHILDREN = 6
 """Child processes that are shown when a rank waits for one of them."""
 
-_NATIVE_SHOWN = 4
 MOST_EXPLAINED = 512
 """More culprits than this are one class to a reader: the rest is not looked into."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """What a rank does instead of coming. `cause` None: its line is known, its reason is not."""
-
-    cause: Cause | None
-    deed: Deed
-    proof: Proof = Proof.TIME
-    clear: bool = True
-    where: Where | None = None
-    process: Process | None = None
-    evidence: tuple[str, ...] = ()
-
-    def culprit(self, scene: Scene, rank: int) -> Culprit:
-        """The rank with this reason, as a verdict names it."""
-        return culprit(scene, rank, self.deed, where=self.where, process=self.process)
 
 
 def explain(scene: Scene, rank: int) -> Reason:
@@ -77,7 +48,13 @@ def explain(scene: Scene, rank: int) -> Reason:
     ):
         return _data(scene, seen)
     if seen.in_disk_wait:
-        return _reason(scene, seen, Cause.FILE_IO, Deed(Act.IS_IN_KERNEL, target=_target(seen)))
+        return reason_of(scene, seen, Cause.FILE_IO, Deed(Act.IS_IN_KERNEL, target=target_of(seen)))
+    if seen.doing.waiter is not None:
+        waits = replace(seen, doing=seen.doing.waiter)
+        return _awaiting(scene, waits, [seen], _of_work(scene, seen))
+    at_work = _who_works(scene, seen)
+    if at_work is not None:
+        return at_work
     if seen.doing.kind is Kind.SUBPROCESS or seen.doing.posture is Posture.CHILD:
         reason = _by_kind(scene, seen)
         children = scene.others_of(rank, Role.CHILD)[:MOST_CHILDREN]
@@ -92,75 +69,12 @@ def explain(scene: Scene, rank: int) -> Reason:
 _VAGUE = frozenset({Kind.UNREAD, Kind.USER, Kind.LOCK, Kind.SUBPROCESS})
 
 
-# ---------------------------------------------------------------- deeds
-
-
-def _target(seen: SeenProcess) -> KernelCall | None:
-    thread = seen.doing.thread
-    if thread is None or not (thread.syscall or thread.wchan):
-        return None
-    path = thread.target if thread.target.startswith(("/", "./")) else ""
-    return KernelCall(thread.syscall or thread.wchan, path)
-
-
-_SITS = {
-    Posture.BUSY: Act.IS_BUSY,
-    Posture.ASLEEP: Act.SLEEPS,
-    Posture.FUTEX: Act.WAITS_ON_FUTEX,
-    Posture.DISK: Act.IS_IN_KERNEL,
-    Posture.FILE: Act.WAITS_FOR_FILE,
-    Posture.TERMINAL: Act.WAITS_FOR_INPUT,
-    Posture.SOCKET: Act.WAITS_FOR_NETWORK,
-    Posture.PIPE: Act.WAITS_FOR_PIPE,
-    Posture.CHILD: Act.WAITS_FOR_CHILD,
-}
-
-
-def _sits(seen: SeenProcess) -> Deed:
-    """How it sits there."""
-    posture = seen.doing.posture
-    told = posture in (Posture.DISK, Posture.FILE)
-    return Deed(_SITS.get(posture, Act.IS_THERE), target=_target(seen) if told else None)
-
-
-def sight_lines(seen: SeenProcess, names: Names) -> tuple[str, ...]:
-    """Evidence: the thread that tells what a process does, or why there is none."""
-    thread, name = seen.doing.thread, f"{name_members((seen.rank,), names)} (pid {seen.pid})"
-    if seen.role is Role.LOADER_WORKER:
-        name = f"loader worker {seen.index} of {name}" if seen.index >= 0 else name
-    elif seen.role is Role.CHILD:
-        name = f"child process of {name}"
-    elif thread is not None and not thread.is_main:
-        name += f", thread {thread.name!r}"
-    if thread is None:
-        why = seen.sighting.unread or "no stack was taken"
-        return (f"{name}: state {seen.sighting.state or 'unknown'}, stack unread: {why}",)
-    kernel = ", ".join(
-        part for part in (thread.wchan, (thread.syscall + " " + thread.target).strip()) if part
-    )
-    state = thread.state or seen.sighting.state or "?"
-    if seen.gpu_busy >= 0:
-        state += f", GPU {seen.gpu_busy:.0f} % busy"
-    below = f"; below Python: {' <- '.join(thread.native[:_NATIVE_SHOWN])}" if seen.doing.told_below else ""
-    return (f"{name}: state {state}{f' ({kernel})' if kernel else ''}: {format_stack(thread.stack)}{below}",)
-
-
-def _reason(
-    scene: Scene, seen: SeenProcess, cause: Cause | None, deed: Deed, *, proof: Proof = Proof.TIME, clear: bool = True,
-    where: Where | None = None, more: tuple[str, ...] = (),
-) -> Reason:  # fmt: skip
-    where = where or where_of(seen.doing.frame, library=seen.doing.library)
-    process = Process("loader_worker", seen.index, seen.pid) if seen.role is Role.LOADER_WORKER else None
-    evidence = sight_lines(seen, scene.names) + more
-    return Reason(cause, replace(deed, where=where), proof, clear, where, process, evidence)
-
-
 # ---------------------------------------------------------------- cases
 
 
 def _stopped(scene: Scene, seen: SeenProcess) -> Reason:
     act = Act.IS_TRACED if set(seen.states) == {"t"} else Act.IS_STOPPED
-    return _reason(scene, seen, Cause.PROCESS_STOPPED, Deed(act), proof=Proof.STRUCTURAL)
+    return reason_of(scene, seen, Cause.PROCESS_STOPPED, Deed(act), proof=Proof.STRUCTURAL)
 
 
 def _gil(seen: SeenProcess, scene: Scene) -> Reason | None:
@@ -176,7 +90,7 @@ def _gil(seen: SeenProcess, scene: Scene) -> Reason | None:
     more: tuple[str, ...] = (f"thread {owner.name!r} owns the GIL: {format_stack(owner.stack)}",)
     if silent:
         more += (f"no other Python thread of this process has run for {seen.tick_age_s:.1f} s",)
-    return _reason(scene, seen, Cause.GIL_HELD, Deed(Act.HOLDS_GIL), where=where, more=more, clear=silent)
+    return reason_of(scene, seen, Cause.GIL_HELD, Deed(Act.HOLDS_GIL), where=where, more=more, clear=silent)
 
 
 def _owns_in_every_look(scene: Scene, seen: SeenProcess, owner: Thread) -> bool:
@@ -198,11 +112,11 @@ def _leaving(scene: Scene, seen: SeenProcess, phase: Phase | None) -> Reason:
         stuck = overdue and "R" not in seen.states  # on an overloaded machine it still works on its end
         deed = Deed(Act.RAISED_AND_STAYS, scene.whose.where(raised.where), said=raised.exception)
         proof = Proof.STRUCTURAL if stuck else Proof.TIME
-        reason = _reason(scene, seen, Cause.PYTHON_EXCEPTION, deed, proof=proof)
+        reason = reason_of(scene, seen, Cause.PYTHON_EXCEPTION, deed, proof=proof)
         return replace(reason, deed=deed, where=deed.where or reason.where)
     deed = Deed(Act.LEFT_GROUP if phase is Phase.LEAVING else Act.LEAVES)
     # Without a page nobody tells what it raised before it left.
-    return _reason(scene, seen, Cause.LEFT_EARLY, deed, proof=Proof.STRUCTURAL, clear=phase is not None)
+    return reason_of(scene, seen, Cause.LEFT_EARLY, deed, proof=Proof.STRUCTURAL, clear=phase is not None)
 
 
 def _runs_exit_handlers(scene: Scene, seen: SeenProcess) -> bool:
@@ -225,12 +139,12 @@ def _data(scene: Scene, seen: SeenProcess) -> Reason:
     workers = scene.others_of(seen.rank, Role.LOADER_WORKER)
     if (seen.doing.kind is Kind.FETCH and (seen.doing.frame is not None or not workers)) or not workers:
         seen = seen if seen.doing.kind is Kind.FETCH else _fetching_thread(scene, seen) or seen
-        loads = Deed(Act.LOADS_DATA, inner=_sits(seen))
+        loads = Deed(Act.LOADS_DATA, inner=sits(seen))
         if seen.in_disk_wait or seen.doing.posture is Posture.FILE:
-            return _reason(scene, seen, Cause.FILE_IO, loads)
+            return reason_of(scene, seen, Cause.FILE_IO, loads)
         if seen.doing.kind is Kind.FETCH:
-            return _reason(scene, seen, Cause.DATA_LOADING, loads)
-        return _reason(scene, seen, Cause.DATA_LOADING, Deed(Act.WAITS_FOR_BATCH), clear=False)
+            return reason_of(scene, seen, Cause.DATA_LOADING, loads)
+        return reason_of(scene, seen, Cause.DATA_LOADING, Deed(Act.WAITS_FOR_BATCH), clear=False)
     rank_line = sight_lines(seen, scene.names)
     stuck = next((one for one in workers if one.frozen), None)
     if stuck is not None:
@@ -248,10 +162,10 @@ def _data(scene: Scene, seen: SeenProcess) -> Reason:
             f"all {len(workers)} loader workers are idle: the batch was lost, or a thread of the rank holds it",
         )
         deed = Deed(Act.WAITS_FOR_IDLE_LOADER)
-        return _reason(scene, seen, Cause.DATA_LOADING, deed, clear=False, more=more)
+        return reason_of(scene, seen, Cause.DATA_LOADING, deed, clear=False, more=more)
     on_file = one.in_disk_wait or one.doing.posture is Posture.FILE
     cause = Cause.FILE_IO if on_file else Cause.DATA_LOADING
-    reason = _reason(scene, one, cause, _sits(one), clear=one.doing.kind is not Kind.UNREAD)
+    reason = reason_of(scene, one, cause, sits(one), clear=one.doing.kind is not Kind.UNREAD)
     return _for_loader(one, reason, rank_line)
 
 
@@ -278,6 +192,83 @@ def _for_loader(one: SeenProcess, reason: Reason, rank_line: tuple[str, ...]) ->
     return replace(reason, deed=deed, evidence=rank_line + reason.evidence)
 
 
+# ---------------------------------------------------------------- who works for it
+
+
+def _who_works(scene: Scene, seen: SeenProcess) -> Reason | None:
+    """The rank waits for a future, a pool or a thread: what does the one that works for it?
+
+    None where nobody is seen to, or several that do different things: then all there is to say is that it waits.
+    """
+    work = awaits(seen.doing)
+    if work is None or (work is Work.THREAD and seen.sighting.raised is not None):
+        return None  # a thread of it died: it may well wait for that one
+    found = _at_work(scene, seen, work)
+    told = [(one, reason) for one in found if (reason := _of_work(scene, one)).cause is not None]
+    if len({one.role for one, _ in told}) == 1:  # a library's tasks are not meant beside the user's
+        own = [pair for pair in told if pair[1].where is not None and not pair[1].where.library]
+        told = own or told
+    if not told or len({_what(reason) for _, reason in told}) > 1:
+        return None
+    first = told[0][1]
+    # Which thread fills a queue is a guess; an executor and a pool have theirs.
+    reason = replace(first, proof=Proof.TIME, clear=first.clear and work is not Work.THREAD)
+    return _awaiting(scene, seen, [one for one, _ in told], reason)
+
+
+def _at_work(scene: Scene, seen: SeenProcess, work: Work) -> list[SeenProcess]:
+    """Its threads and children that may do what it waits for."""
+    threads = [
+        classify_thread(thread, scene.framework, process_state=seen.sighting.state, whose=scene.whose)
+        for thread in seen.sighting.threads
+        if thread is not seen.doing.thread and thread.lane == UNKNOWN
+    ]
+    found = [replace(seen, doing=doing) for doing in threads if thread_works(doing, work)]
+    return found + _children_at_work(scene, seen, work)
+
+
+def _children_at_work(scene: Scene, seen: SeenProcess, work: Work) -> list[SeenProcess]:
+    return [one for one in scene.others_of(seen.rank, Role.CHILD) if child_works(one.doing, work)]
+
+
+def _of_work(scene: Scene, one: SeenProcess) -> Reason:
+    """What a thread or a child does that works for a rank, and the cause that is its own."""
+    if one.role is Role.CHILD and one.frozen:
+        return _stopped(scene, one)
+    if one.doing.posture is Posture.DISK:
+        deed = Deed(Act.IS_IN_KERNEL, target=target_of(one))
+        return reason_of(scene, one, Cause.FILE_IO, deed, clear=one.role is Role.CHILD and one.in_disk_wait)
+    return _by_kind(scene, one)
+
+
+def _what(reason: Reason) -> tuple[object, ...]:
+    """What is said of it, without its line: of a pool each stands at another line of one function."""
+    at = (reason.where.file, reason.where.function) if reason.where is not None else None
+    return reason.cause, reason.deed.act, at
+
+
+def _awaiting(scene: Scene, seen: SeenProcess, workers: list[SeenProcess], reason: Reason) -> Reason:
+    """The rank waits for the first of these, and for others like it, which do this for their own reason.
+
+    Where the worker is at no line of the user's, the line at which the rank waits is the one to look at.
+    """
+    first, line = workers[0], where_of(seen.doing.frame, library=seen.doing.library)
+    at = reason.where
+    if at is None or (at.library and line is not None and not line.library):
+        at = line
+    thread = first.doing.thread.name if first.role is Role.RANK and first.doing.thread is not None else ""
+    deed = Deed(
+        Act.AWAITS_THREAD if first.role is Role.RANK else Act.AWAITS_CHILD,
+        where=line if at is line else None,
+        process=reason.process,
+        thread=thread,
+        inner=reason.deed,
+        others=len(workers) - 1,
+    )
+    evidence = sight_lines(seen, scene.names) + reason.evidence
+    return replace(reason, deed=deed, where=at, evidence=evidence)
+
+
 _WORKS = frozenset(
     {Posture.BUSY, Posture.ASLEEP, Posture.DISK, Posture.TERMINAL, Posture.PIPE, Posture.CHILD}
 )
@@ -297,38 +288,38 @@ def _by_kind(scene: Scene, seen: SeenProcess) -> Reason:
     kind, posture = seen.doing.kind, seen.doing.posture
     op = OpLabel(seen.doing.op)
     if kind is Kind.DEBUGGER:
-        return _reason(scene, seen, Cause.USER_CODE, Deed(Act.IS_AT_DEBUGGER), proof=Proof.STRUCTURAL)
+        return reason_of(scene, seen, Cause.USER_CODE, Deed(Act.IS_AT_DEBUGGER), proof=Proof.STRUCTURAL)
     if kind is Kind.INPUT or (posture is Posture.TERMINAL and kind is Kind.USER):
-        return _reason(scene, seen, Cause.USER_CODE, Deed(Act.WAITS_FOR_INPUT), proof=Proof.STRUCTURAL)
+        return reason_of(scene, seen, Cause.USER_CODE, Deed(Act.WAITS_FOR_INPUT), proof=Proof.STRUCTURAL)
     if kind is Kind.RENDEZVOUS:
-        return _reason(scene, seen, Cause.RENDEZVOUS, Deed(Act.IS_IN_CALL, op=op))
+        return reason_of(scene, seen, Cause.RENDEZVOUS, Deed(Act.IS_IN_CALL, op=op))
     if kind is Kind.FILE_IO or (posture is Posture.FILE and kind is not Kind.BUILDING):
-        return _reason(scene, seen, Cause.FILE_IO, Deed(Act.WAITS_FOR_FILE, target=_target(seen)))
+        return reason_of(scene, seen, Cause.FILE_IO, Deed(Act.WAITS_FOR_FILE, target=target_of(seen)))
     if kind is Kind.CHECKPOINT:
-        return _reason(scene, seen, Cause.FILE_IO, Deed(Act.SAVES), clear=False)
+        return reason_of(scene, seen, Cause.FILE_IO, Deed(Act.SAVES), clear=False)
     if kind is Kind.LOCK:
         return _locked(scene, seen, clear=True)
     if kind in _AT:
         cause, act = _AT[kind]
-        return _reason(scene, seen, cause, Deed(act))
+        return reason_of(scene, seen, cause, Deed(act))
     if kind is Kind.DEVICE_SYNC:
-        return _reason(scene, seen, Cause.DEVICE_STUCK, Deed(Act.WAITS_FOR_DEVICE), clear=False)
+        return reason_of(scene, seen, Cause.DEVICE_STUCK, Deed(Act.WAITS_FOR_DEVICE), clear=False)
     if kind in (Kind.COLLECTIVE, Kind.P2P):
         if posture in _WORKS:
-            deed = Deed(Act.WORKS_BEFORE_CALL, op=op, inner=_sits(seen))
-            return _reason(scene, seen, Cause.USER_CODE, deed, clear=False)
-        return _reason(scene, seen, None, Deed(Act.IS_IN_UNSEEN_CALL, op=op))
+            deed = Deed(Act.WORKS_BEFORE_CALL, op=op, inner=sits(seen))
+            return reason_of(scene, seen, Cause.USER_CODE, deed, clear=False)
+        return reason_of(scene, seen, None, Deed(Act.IS_IN_UNSEEN_CALL, op=op))
     if kind is Kind.STEP:
-        return _reason(scene, seen, None, Deed(Act.IS_IN_STEP))
+        return reason_of(scene, seen, None, Deed(Act.IS_IN_STEP))
     if kind is Kind.UNREAD:
         why = seen.sighting.unread or "no stack was taken"
-        return _reason(scene, seen, None, Deed(Act.IS_UNREAD, said=why))
+        return reason_of(scene, seen, None, Deed(Act.IS_UNREAD, said=why))
     if posture is Posture.FUTEX and seen.doing.lock is not False and kind is Kind.USER:
         return _locked(scene, seen, clear=seen.doing.lock is True)
     if kind in (Kind.BACKWARD, Kind.OPTIMIZER):
         act = Act.IS_IN_BACKWARD if kind is Kind.BACKWARD else Act.IS_IN_OPTIMIZER
-        return _reason(scene, seen, Cause.USER_CODE, Deed(act), clear=False)
-    return _reason(scene, seen, Cause.USER_CODE, _sits(seen), clear=posture is not Posture.UNKNOWN)
+        return reason_of(scene, seen, Cause.USER_CODE, Deed(act), clear=False)
+    return reason_of(scene, seen, Cause.USER_CODE, sits(seen), clear=posture is not Posture.UNKNOWN)
 
 
 def _locked(scene: Scene, seen: SeenProcess, *, clear: bool) -> Reason:
@@ -342,10 +333,10 @@ def _locked(scene: Scene, seen: SeenProcess, *, clear: bool) -> Reason:
         for thread in seen.sighting.threads
         if thread is not seen.doing.thread and thread.stack
     ]
-    deed = Deed(Act.WAITS_FOR_LOCK)
-    return _reason(scene, seen, Cause.PYTHON_LOCK, deed, clear=clear, more=tuple(others[:4]))
-
-
-def user_line(scene: Scene, rank: int) -> Where | None:
-    """The rank's own line, whatever it does there."""
-    return scene.whose.where(scene.rank_process(rank).doing.frame)
+    work = awaits(seen.doing) if seen.role is Role.RANK else None
+    children = _children_at_work(scene, seen, work) if work is not None else []
+    more = (
+        *others[:4],
+        *(line for one in children[:MOST_CHILDREN] for line in sight_lines(one, scene.names)),
+    )
+    return reason_of(scene, seen, Cause.PYTHON_LOCK, Deed(Act.WAITS_FOR_LOCK), clear=clear, more=more)

@@ -4,6 +4,7 @@ Training may run beside the main thread: under an event loop, in an executor, wh
 whoever is met in a collective, in backward or in an optimizer speaks; where nobody is, the main thread, unless it only
 waits for others and one other thread of the user's does something of its own. For a compiled step the Python speaks
 that it called, or a thread below Python that a native stack shows.
+Also: whose work a thread waits for (a future's, a pool's, a thread's), and who is seen to do such work.
 Enters: what its threads do. Leaves: one of it. Never here: what a thread does (classify.py).
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum, auto
 
 from ddetect.correlate.doing import Doing
 from ddetect.frameworks.kinds import Kind, Posture
@@ -62,7 +64,72 @@ def most_telling(
         return own
     pooled = any(_IN_FUTURES.search(frame.file) for frame in _stack(own)[:4])
     busy = [one for one in others if _minds_business(one) and (not pooled or _is_pooled(one))]
-    return busy[0] if len(busy) == 1 else own
+    if len(busy) != 1:
+        return own
+    return replace(busy[0], waiter=own) if own.kind is Kind.LOCK else busy[0]
+
+
+class Work(Enum):
+    """Whose work a thread waits for."""
+
+    FUTURE = auto()  # an executor's: one of its threads, or of its processes
+    POOL = auto()  # of processes
+    PROCESS = auto()  # that multiprocessing has started
+    THREAD = auto()  # one that it joins, or that fills or empties its queue
+
+
+_FOR_WORK = (
+    (Work.POOL, re.compile(r"(^|/)multiprocess(ing)?/pool\.py:")),
+    (Work.FUTURE, re.compile(r"(^|/)concurrent/futures/_base\.py:|(^|/)futures?\.py:(result|exception)$")),
+    (Work.PROCESS, re.compile(r"(^|/)multiprocess(ing)?/(process\.py:join|queues\.py:get)$")),
+    (Work.THREAD, re.compile(r"(^|/)threading\.py:join$|(^|/)queue\.py:(get|put|join)$")),
+)
+"""In the order in which they are looked for: a pool and an executor wait by means of those that follow."""
+
+_BEGINS = {
+    Work.FUTURE: re.compile(r"(^|/)concurrent/futures/process\.py$|(^|/)loky/process_executor\.py$"),
+    Work.POOL: re.compile(r"(^|/)multiprocess(ing)?/pool\.py$"),
+    Work.PROCESS: re.compile(r"(^|/)multiprocess(ing)?/process\.py$"),
+}
+"""Where the work of a child process begins."""
+
+_BETWEEN_PROCESSES = re.compile(r"(^|/)multiprocess(ing)?/\w+\.py$")
+_NO_WORK = _CALLS | _LOADS | {Kind.UNREAD, Kind.RENDEZVOUS, Kind.STEP, Kind.TEARDOWN, Kind.LOADER_IDLE}
+"""What is between members, or the job's own loop: that speaks for itself."""
+
+
+def awaits(doing: Doing) -> Work | None:
+    """Whose work a thread waits for, as its stack above the user's line tells; None for anything else: a lock too."""
+    if doing.kind not in (Kind.LOCK, Kind.SUBPROCESS):
+        return None
+    stack = _stack(doing)
+    above = stack[: stack.index(doing.frame)] if _has_own_line(doing) and doing.frame in stack else stack
+    calls = [f"{frame.file}:{frame.function}" for frame in above]
+    found = next((what for what, fits in _FOR_WORK if any(fits.search(call) for call in calls)), None)
+    return None if found is Work.THREAD and doing.kind is not Kind.LOCK else found
+
+
+def thread_works(doing: Doing, work: Work) -> bool:
+    """Whether a thread is seen to do what another one of its process waits for."""
+    if work is Work.FUTURE:
+        return doing.kind is not Kind.LOCK and _has_a_task(doing, _IN_POOL)
+    return work is Work.THREAD and doing.kind not in _NO_WORK and _minds_business(doing)
+
+
+def child_works(doing: Doing, work: Work) -> bool:
+    """Whether a child process is seen to do what a thread of its rank waits for."""
+    return work in _BEGINS and _has_a_task(doing, _BEGINS[work])
+
+
+def _has_a_task(doing: Doing, begins: re.Pattern[str]) -> bool:
+    """Whether it is inside what such a beginning called: who waits for a task is at a line of multiprocessing's."""
+    stack = _stack(doing)
+    began = next((at for at, frame in enumerate(stack) if begins.search(frame.file)), 0)
+    if not began or doing.kind in _NO_WORK:
+        return False
+    return _has_own_line(doing) or not any(
+        _BETWEEN_PROCESSES.search(frame.file) for frame in stack[: min(2, began)]
+    )
 
 
 def _within_step(own: Doing, others: Sequence[Doing], *, starves: bool) -> Doing:
@@ -103,7 +170,7 @@ def waits_for_others(doing: Doing) -> bool:
 
 def _minds_business(doing: Doing) -> bool:
     """Whether it does something of the user's: a library's idle thread does not, nor one that waits itself."""
-    own = doing.frame is not None and not doing.library and doing.kind not in (Kind.LOCK, Kind.TEARDOWN)
+    own = _has_own_line(doing) and doing.kind not in (Kind.LOCK, Kind.TEARDOWN)
     return own and not waits_for_others(doing)
 
 
@@ -111,6 +178,10 @@ def _tears_down(doing: Doing) -> bool:
     """On its way out, and not because Python only waits there for other threads to end."""
     ends = (f"{frame.file}:{frame.function}" for frame in _stack(doing))
     return doing.kind is Kind.TEARDOWN and not any(_WAITS_AT_END.search(end) for end in ends)
+
+
+def _has_own_line(doing: Doing) -> bool:
+    return doing.frame is not None and not doing.library
 
 
 def _is_pooled(doing: Doing) -> bool:

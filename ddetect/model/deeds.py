@@ -37,6 +37,8 @@ class Act(Enum):
     COMPILES = auto()
     SAVES = auto()  # or loads a checkpoint
     WAITS_FOR_LOCK = auto()  # or for another thread
+    AWAITS_THREAD = auto()  # thread, and `others` like it: who works for it; inner: what that does
+    AWAITS_CHILD = auto()  # the same of child processes; process
     WAITS_FOR_PROCESS = auto()
     WAITS_FOR_ANSWER = auto()  # of a server
     WAITS_FOR_DEVICE = auto()
@@ -119,6 +121,7 @@ class Deed:
     process: Process | None = None
     thread: str = ""
     inner: Deed | None = None
+    others: int = 0  # so many more do the same as `process` or `thread`
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,6 @@ class Where:
 class Process:
     """The process inside a rank that is at fault, when it is not the rank process itself."""
 
-    role: str  # "loader_worker"
+    role: str  # "loader_worker", "child_process"
     index: int
     pid: int

@@ -15,7 +15,7 @@ class Words:
     member: str = "rank"  # who is judged, where a process is one member; and the process where it is several
     task: str = "worker"  # what a cluster calls a plain member, with its rank
     lane: str = "replica"  # one of several members that share a process
-    inside: str = "a call that others take part in"  # where a thread is that talks to other members
+    inside: str = "an operation with others"  # where a thread is that talks to other members
     join: str = "joining the job"  # the operation in which members first meet
     backward: str = "backward"  # a wait inside the backward pass
     backward_call: str = "backward"  # the same as the name of a call

@@ -18,7 +18,7 @@ _GENERAL = {
     Cause.GIL_HELD: "Release the GIL around the C call named, or call it with a timeout.",
     Cause.FILE_IO: "Check the file system or the file lock that the process waits for.",
     Cause.BUILDING: "Let it finish if this is the first run; else look for a stale lock file in the build cache.",
-    Cause.USER_CODE: "Look at the line named: the other {noun}s cannot go on until it returns.",
+    Cause.USER_CODE: "Look at the line named: {until_it_returns}",
     Cause.PROCESS_STOPPED: "Let the process go on, or find out who stopped it.",
     Cause.RENDEZVOUS: "Start the missing {noun}s, or look at the line at which they wait before {words.join}.",
     Cause.COLLECTIVE_MISMATCH: "Make every {noun} call the same operation here, with the same shape, dtype and root.",
@@ -27,7 +27,7 @@ _GENERAL = {
     Cause.ALL_ENTERED_NONE_LEFT: "Look below Python: network, firewalls, NICs{below}.",
     Cause.DEVICE_STUCK: "Look at the device of the {noun} named: nvidia-smi, dmesg for Xid errors, its NIC.",
     Cause.KILLED_BY_SIGNAL: "Look for who killed it: `dmesg` (OOM killer), the scheduler's log, a native crash.",
-    Cause.PYTHON_EXCEPTION: "Fix the exception; the errors of the other {noun}s follow from it.",
+    Cause.PYTHON_EXCEPTION: "Fix the exception{and_others}.",
 }
 _IN_STACK = (Cause.DATA_LOADING, Cause.USER_CODE, Cause.PYTHON_LOCK, Cause.GIL_HELD)
 _NO_PROCESS_HELPS = (Cause.KILLED_BY_SIGNAL, Cause.PYTHON_EXCEPTION, Cause.COLLECTIVE_MISMATCH)
@@ -53,12 +53,30 @@ def advise(
         words = names.words
         or_use = f", or use {words.exchange}" if words.exchange else ""
         below = f", {words.below}" if words.below else ""
-        lines = [_GENERAL[cause].format(noun=names.noun, words=words, or_use=or_use, below=below)]
+        told = _of_others(culprits, held, names)
+        lines = [_GENERAL[cause].format(noun=names.noun, words=words, or_use=or_use, below=below, **told)]
     return (*lines, *_of_processes(cause, culprits))
+
+
+def _of_others(culprits: Sequence[Culprit], held: Sequence[StuckIn], names: Names) -> dict[str, str]:
+    """What is said of the other members, where there are any: that they wait, only where somebody does."""
+    others = f"other {names.noun}s"
+    if held:
+        return {
+            "until_it_returns": f"the {others} cannot go on until it returns.",
+            "and_others": f": the {others} wait because of it",
+        }
+    some = len({culprit.rank for culprit in culprits}) < names.ranks
+    return {
+        "until_it_returns": "what keeps it from returning?",
+        "and_others": f"; errors of {others} follow from it" if some else "",
+    }
 
 
 def _of_values(cause: Cause, deed: Deed | None, held: Sequence[StuckIn], names: Names) -> list[str]:
     match cause:
+        case Cause.LEFT_EARLY if deed is not None and deed.act in (Act.LEAVES, Act.LEFT_GROUP) and not held:
+            return [_what_it_does_alone(deed)]
         case Cause.LEFT_EARLY:
             return [_how_it_left(deed), _what_it_misses(held, names)]
         case Cause.FILE_IO:
@@ -77,6 +95,13 @@ def _of_values(cause: Cause, deed: Deed | None, held: Sequence[StuckIn], names: 
             return [f"Find what exits with code {deed.said}: sys.exit, os._exit, or a library below Python."]
         case _:
             return []
+
+
+def _what_it_does_alone(deed: Deed) -> str:
+    """It leaves, and nobody waits for it: what is wrong is that it does not end."""
+    if deed.where is None:
+        return "See what keeps its process from ending: a thread that is no daemon, or an exit handler."
+    return _how_it_left(deed)
 
 
 def _how_it_left(deed: Deed | None) -> str:

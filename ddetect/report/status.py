@@ -18,6 +18,9 @@ from ddetect.report.words import clean, format_duration, name_members
 
 _MANY_ROWS = 24  # more rows than this are folded again, without their step
 
+PAUSED = "all ranks are stopped (SIGSTOP)"
+"""What is said of a job whose state is `paused`."""
+
 _STATES = {"T": "stopped", "t": "traced", "D": "in the kernel", "Z": "zombie", "X": "gone"}
 
 
@@ -33,7 +36,7 @@ def format_status_line(
     summary: str = "",
     blind: str = "",
 ) -> str:
-    """The live line. `state`: starting, moving, suspected, confirmed, ...; `blind`: what is not seen.
+    """The live line. `state`: starting, moving, paused, suspected, ...; `blind`: what is not seen.
 
     A verdict is said in three words; `summary` is said whole where there is no verdict at hand.
     """
@@ -43,9 +46,11 @@ def format_status_line(
         parts.append(f"step {step}")
     if state in ("suspected", "confirmed"):
         parts.append(f"{_stillness(step, stalled_for_s)}: {_suspicion(state, verdict, summary)}")
+    elif state == "paused":
+        parts.append(f"{state}: {PAUSED}")
     else:
         if steps_per_s > 0:
-            parts.append(_rate(steps_per_s))
+            parts.append(format_rate(steps_per_s))
         parts.append(clean(summary) if state == "noticed" and summary else clean(state))
     if blind:
         parts.append(clean(blind))
@@ -66,7 +71,8 @@ def _suspicion(state: str, verdict: Verdict | None, summary: str) -> str:
     return f"{word} {name_members(verdict.culprit_members, verdict.names)}{cause}"
 
 
-def _rate(steps_per_s: float) -> str:
+def format_rate(steps_per_s: float) -> str:
+    """How fast it steps; of slow steps, how long one takes: 0.005 steps/s tells nobody anything."""
     if steps_per_s >= 0.95:
         return f"{steps_per_s:.1f} steps/s"
     return f"{1 / steps_per_s:.1f} s per step"

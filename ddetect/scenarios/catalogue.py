@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ddetect.model import Cause, Proof, Status
+from ddetect.model import UNKNOWN, Cause, Proof, Status
 from ddetect.scenarios.catalogue_tensorflow import TENSORFLOW
 from ddetect.scenarios.scenario import (
     FOLDER,
@@ -38,6 +38,11 @@ def _worker_of_batch(params: Params) -> int:
 
 def _first_worker(params: Params) -> int:
     return 0
+
+
+def _no_index(params: Params) -> int:
+    """Only loader workers are numbered."""
+    return UNKNOWN
 
 
 _HANG, _STOPPED = Status.HANG, Status.STOPPED
@@ -171,7 +176,10 @@ _ALL = (
     Scenario("subprocess_run", _HANG, Cause.USER_CODE, _TIME, "sync_bucket"),
     Scenario("http_call", _HANG, Cause.USER_CODE, _TIME, "fetch_config"),
     Scenario("full_pipe", _HANG, Cause.USER_CODE, _TIME, "print_table"),
-    Scenario("nested_pool", _HANG, Cause.USER_CODE, _TIME, "tokenize_all"),
+    # Not where the rank waits for its pool, but where the child is that has the task.
+    Scenario(
+        "nested_pool", _HANG, Cause.USER_CODE, _TIME, "tokenize", role="child_process", index=_no_index
+    ),
     Scenario("checkpoint_barrier", _HANG, Cause.FILE_IO, _TIME, "save_checkpoint"),
     Scenario("import_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "load_plugin"),
     Scenario("logging_lock", _HANG, Cause.PYTHON_LOCK, _TIME, "log_loss"),

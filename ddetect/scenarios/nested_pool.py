@@ -9,12 +9,12 @@ import training
 
 def tokenize(document: int) -> int:
     if document == 3:
-        time.sleep(training.LIFETIME_S)
+        time.sleep(training.LIFETIME_S)  # <- stuck here
     return document
 
 
 def tokenize_all() -> None:
-    pool.map(tokenize, range(4), chunksize=1)  # <- stuck here
+    pool.map(tokenize, range(4), chunksize=1)
 
 
 args = training.arguments()

@@ -9,9 +9,10 @@ import numpy as np
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence, Weight
 from ddetect.correlate.motion import moved
-from ddetect.correlate.reasons import MOST_CHILDREN, MOST_EXPLAINED, Reason, explain, sight_lines
+from ddetect.correlate.reasons import MOST_CHILDREN, MOST_EXPLAINED, explain
 from ddetect.correlate.rules.consequence import waited_in_vain
 from ddetect.correlate.scene import Bools, Scene, SeenProcess
+from ddetect.correlate.sights import Reason, sight_lines
 from ddetect.correlate.wait import IN_COMMUNICATION
 from ddetect.correlate.waits import Waits
 from ddetect.frameworks.kinds import Kind

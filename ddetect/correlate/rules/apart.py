@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import culprit
-from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.sights import sight_lines, user_line
 from ddetect.correlate.waits import Waits, reducer_seen
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import UNKNOWN, Cause, Culprit, Proof, Status, Where

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import culprit, label, stuck_in, wait_lines
-from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.sights import sight_lines, user_line
 from ddetect.correlate.waits import Waits
 from ddetect.model import UNKNOWN, Cause, Proof, Status
 from ddetect.model.claims import Circle

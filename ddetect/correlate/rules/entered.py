@@ -8,9 +8,9 @@ from ddetect.correlate import confidence
 from ddetect.correlate.collectives import calls_at
 from ddetect.correlate.finding import Finding, Precedence, Weight
 from ddetect.correlate.phrases import culprit, label, wait_lines
-from ddetect.correlate.reasons import user_line
 from ddetect.correlate.rules.mismatch import find_sides
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.sights import user_line
 from ddetect.correlate.wait import Wait, in_step
 from ddetect.correlate.waits import Waits
 from ddetect.model import Cause, Proof, Status

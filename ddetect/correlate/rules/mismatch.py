@@ -14,8 +14,8 @@ from ddetect.correlate import confidence
 from ddetect.correlate.collectives import Callers, calls_at
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import culprit, label, wait_lines
-from ddetect.correlate.reasons import user_line
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.sights import user_line
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
 from ddetect.frameworks.framework import Agreement, Framework

@@ -9,9 +9,10 @@ from ddetect.correlate import confidence
 from ddetect.correlate.finding import AGE_UNKNOWN, Finding, Precedence, Weight
 from ddetect.correlate.motion import Motion, moved
 from ddetect.correlate.phrases import wait_lines
-from ddetect.correlate.reasons import MOST_EXPLAINED, Reason, explain, sight_lines, user_line
+from ddetect.correlate.reasons import MOST_EXPLAINED, explain
 from ddetect.correlate.rules.consequence import waited_in_vain
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.sights import Reason, sight_lines, user_line
 from ddetect.correlate.wait import Wait
 from ddetect.correlate.waits import Waits
 from ddetect.model import Cause, Proof, Status

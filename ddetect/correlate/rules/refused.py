@@ -14,11 +14,11 @@ import numpy as np
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import culprit
-from ddetect.correlate.reasons import user_line
 from ddetect.correlate.rules.consequence import last_words
 from ddetect.correlate.rules.death_words import death_lines
 from ddetect.correlate.rules.mismatch import fewer
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.sights import user_line
 from ddetect.frameworks.kinds import Kind
 from ddetect.model import Cause, Departure, Frame, Gone, Proof, Status, Where, rank_of
 from ddetect.model.claims import CallsRefused

@@ -11,8 +11,8 @@ import numpy as np
 from ddetect.correlate import confidence
 from ddetect.correlate.finding import Finding, Precedence
 from ddetect.correlate.phrases import wait_lines
-from ddetect.correlate.reasons import sight_lines, user_line
 from ddetect.correlate.scene import Scene
+from ddetect.correlate.sights import sight_lines, user_line
 from ddetect.correlate.wait import in_step
 from ddetect.correlate.waits import Waits
 from ddetect.model import Cause, Open, Proof, Status

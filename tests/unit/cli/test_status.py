@@ -94,6 +94,29 @@ def test_suspected_job_shows_summary_and_evidence_and_exits_3(base, capsys):
     assert "rank 2 waits for its DataLoader\nEvidence: out/incident-001\n" in printed
 
 
+def test_slow_job_is_shown_in_seconds_per_step(base, capsys):
+    """As the live line says it: 0.00487 steps/s tells nobody anything."""
+    said = response()
+    said.steps_per_s = 0.00487
+    with serving(base / "c.sock", said) as target:
+        assert status.run(options("--coordinator", target)) == 0
+
+    assert "step 1412, 205.3 s per step." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verdict_status", ["", "undecided"])
+def test_paused_job_is_well_and_has_no_rate(base, capsys, verdict_status):
+    """Somebody stopped all ranks: that is no hang, and no step is done."""
+    said = response("paused", verdict_status=verdict_status)
+    with serving(base / "c.sock", said) as target:
+        codes = [status.run(options("--coordinator", target, *more)) for more in ([], ["--json"])]
+
+    printed = capsys.readouterr().out
+    assert codes == [0, 0]
+    assert "Job night-run: paused, 4 ranks, step 1412, all ranks are stopped (SIGSTOP)." in printed
+    assert '"state": "paused"' in printed
+
+
 def test_blind_coordinator_never_looks_healthy(base, capsys):
     """A lost node and unseen ranks are said, and the exit code is that of undecided."""
     said = response("blind", nodes=[client_pb2.NodeStatus(name="node-1", connected=False, heard_s_ago=40)])

@@ -162,7 +162,79 @@ def test_native_lock_symbols_tell_a_lock():
     assert classify_thread(DOINGS["lock"].look.threads[0], TORCH).lock is True
 
 
-def test_event_loop_waits_for_no_file():
-    """`do_epoll_wait` is no function of Lustre's, whose names begin with `ll_`."""
+@pytest.mark.parametrize(
+    ("wchan", "posture"),
+    [
+        # a sleep that a signal or a dumper has interrupted
+        ("do_syscall_64", Posture.UNKNOWN),
+        ("hrtimer_nanosleep", Posture.ASLEEP),
+        ("do_nanosleep", Posture.ASLEEP),
+        ("do_restart_poll", Posture.POLL),
+        # an event loop
+        ("do_epoll_wait", Posture.POLL),
+        ("ep_poll", Posture.POLL),
+        ("poll_schedule_timeout.constprop.0", Posture.POLL),
+        ("do_select", Posture.POLL),
+        ("kernfs_fop_poll", Posture.POLL),
+        # a lock, a child, a pipe
+        ("futex_wait_queue", Posture.FUTEX),
+        ("futex_do_wait", Posture.FUTEX),
+        ("do_wait", Posture.CHILD),
+        ("pipe_read", Posture.PIPE),
+        ("anon_pipe_read", Posture.PIPE),
+        ("pipe_wait_readable", Posture.UNKNOWN),
+        # the network; what it is, only the call tells
+        ("unix_stream_read_generic", Posture.UNKNOWN),
+        ("wait_woken", Posture.UNKNOWN),
+        ("sk_wait_data", Posture.UNKNOWN),
+        ("inet_csk_accept", Posture.UNKNOWN),
+        ("__skb_wait_for_more_packets", Posture.UNKNOWN),
+        # nothing of these
+        ("smbus_wait", Posture.UNKNOWN),
+        ("kernfs_drain", Posture.UNKNOWN),
+        ("fuse_dev_do_read", Posture.UNKNOWN),  # a file system of the job's own that nobody asks for anything
+        ("do_exit", Posture.UNKNOWN),
+        ("", Posture.UNKNOWN),
+        # files
+        ("locks_lock_inode_wait", Posture.FILE),
+        ("flock_lock_inode_wait", Posture.FILE),
+        ("fcntl_setlk", Posture.FILE),
+        ("nlmclnt_block", Posture.FILE),
+        ("wait_for_partner", Posture.FILE),
+        ("request_wait_answer", Posture.FILE),
+        ("fuse_get_req", Posture.FILE),
+        ("folio_wait_bit_common", Posture.FILE),
+        ("wait_on_page_bit", Posture.FILE),
+        ("io_schedule", Posture.FILE),
+        ("blk_io_schedule", Posture.FILE),
+        ("rpc_wait_bit_killable", Posture.FILE),
+        ("nfs_wait_bit_killable", Posture.FILE),
+        ("nfs4_proc_lock", Posture.FILE),
+        ("pnfs_update_layout", Posture.FILE),
+        ("netfs_wait_for_request", Posture.FILE),
+        ("cifs_lock_add_if", Posture.FILE),
+        ("smb2_compound_op", Posture.FILE),
+        ("ceph_mdsc_wait_request", Posture.FILE),
+        ("p9_client_rpc", Posture.FILE),
+        ("ll_file_io_generic", Posture.FILE),
+        ("cl_sync_io_wait", Posture.FILE),
+        ("ldlm_completion_ast", Posture.FILE),
+        ("ptlrpc_set_wait", Posture.FILE),
+        ("cxiWaitEventWait", Posture.FILE),
+        ("jbd2_log_wait_commit", Posture.FILE),
+        ("xfs_buf_iowait", Posture.FILE),
+        ("xlog_wait_on_iclog", Posture.FILE),
+        ("ext4_file_write_iter", Posture.FILE),
+        ("__wait_on_buffer", Posture.FILE),
+    ],
+)
+def test_function_of_the_kernel_tells_a_file_only_where_it_is_one(wchan, posture):
+    """Nobody is sent to look at a file system for an event loop or a sleep that was interrupted."""
+    assert posture_of(thread(wchan=wchan), "S") is posture
+
+
+def test_event_loop_and_interrupted_sleep_wait_for_no_file():
+    """`do_epoll_wait` and `do_syscall_64` are no functions of Lustre's, whose names begin with `ll_`."""
     assert posture_of(thread(wchan="do_epoll_wait", syscall="epoll_wait"), "S") is Posture.POLL
+    assert posture_of(thread(wchan="do_syscall_64", syscall="restart_syscall"), "S") is Posture.UNKNOWN
     assert posture_of(thread(wchan="ll_file_read", syscall="preadv"), "S") is Posture.FILE

@@ -85,6 +85,65 @@ def test_advice_says_what_the_values_tell(cause, deed, first):
     assert advice(cause, deed)[0].startswith(first)
 
 
+@pytest.mark.parametrize(
+    ("cause", "deed", "op", "said"),
+    [
+        (
+            Cause.USER_CODE,
+            Deed(Act.SLEEPS, LINE),
+            "all_reduce",
+            "Look at the line named: the other ranks cannot go on until it returns.",
+        ),
+        (
+            Cause.USER_CODE,
+            Deed(Act.SLEEPS, LINE),
+            "",
+            "Look at the line named: what keeps it from returning?",
+        ),
+        (
+            Cause.PYTHON_EXCEPTION,
+            Deed(Act.RAISED_AND_STAYS, LINE),
+            "all_reduce",
+            "Fix the exception: the other ranks wait because of it.",
+        ),
+        (
+            Cause.PYTHON_EXCEPTION,
+            Deed(Act.RAISED, LINE),
+            "",
+            "Fix the exception; errors of other ranks follow from it.",
+        ),
+        (
+            Cause.LEFT_EARLY,
+            Deed(Act.LEAVES),
+            "",
+            "See what keeps its process from ending: a thread that is no daemon, or an exit handler.",
+        ),
+        (
+            Cause.LEFT_EARLY,
+            Deed(Act.LEAVES, LINE),
+            "",
+            "Look at the line named: its program has ended, and runs that on its way out.",
+        ),
+    ],
+)
+def test_others_are_said_to_wait_only_where_somebody_does(cause, deed, op, said):
+    """In a job where nobody waits there is nobody to be kept waiting, nor steps to be made even."""
+    lines = advice(cause, deed, op, Names(TORCH.words, ranks=4))
+
+    assert lines[0] == said
+    assert op or not any("every rank" in line or "others" in line for line in lines)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_exception_of_all_ranks_has_no_others(ranks):
+    """The only rank of a job, or all that there are, raised it."""
+    culprits = tuple(Culprit(rank, deed=Deed(Act.RAISED)) for rank in range(ranks))
+
+    assert advise(Cause.PYTHON_EXCEPTION, culprits, (), Names(TORCH.words, ranks=ranks)) == (
+        "Fix the exception.",
+    )
+
+
 def test_ranks_that_do_not_find_each_other_are_not_told_to_start():
     """Everybody is there: what is wrong is how they meet."""
     (line,) = advise(Cause.RENDEZVOUS, ())

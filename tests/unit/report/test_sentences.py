@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -104,8 +106,54 @@ def test_every_act_has_words(act):
         ),
         (
             Deed(Act.WORKS_BEFORE_CALL, op=OpLabel(""), inner=Deed(Act.IS_BUSY)),
-            "is busy inside torch.distributed, before the operation begins,",
+            "is busy inside torch.distributed, before the operation begins",
         ),
+        (
+            Deed(Act.WORKS_BEFORE_CALL, LINE, op=OpLabel("gather"), inner=Deed(Act.IS_BUSY)),
+            "is busy inside gather, before the operation begins, in dataset.py:88 read_shard",
+        ),
+        (Deed(Act.IS_THERE, LINE), "is in dataset.py:88 read_shard"),
+        (Deed(Act.IS_THERE), "does not go on"),
+        (
+            Deed(Act.WAITS_FOR_LOADER, process=Process("loader_worker", 0, 8378), inner=Deed(Act.IS_THERE)),
+            "waits for its DataLoader: loader worker 0 (pid 8378) does not go on",
+        ),
+        (Deed(Act.LOADS_DATA, inner=Deed(Act.IS_THERE)), "loads data in its own process and does not go on"),
+        (
+            Deed(Act.LOADS_DATA, LINE, inner=Deed(Act.IS_THERE)),
+            "loads data in its own process and is in dataset.py:88 read_shard",
+        ),
+        (
+            Deed(Act.AWAITS_THREAD, thread="uploader_0", inner=Deed(Act.WAITS_FOR_NETWORK, LINE)),
+            "waits for its thread 'uploader_0', which waits for the network in dataset.py:88 read_shard",
+        ),
+        (
+            Deed(Act.AWAITS_THREAD, LINE, thread="up", inner=Deed(Act.WAITS_FOR_ANSWER)),
+            "waits in dataset.py:88 read_shard for its thread 'up', which waits for a network answer",
+        ),
+        (
+            Deed(Act.AWAITS_CHILD, process=Process("child_process", -1, 4711), inner=Deed(Act.IS_BUSY, LINE)),
+            "waits for child process 4711, which is busy in dataset.py:88 read_shard",
+        ),
+        (
+            Deed(
+                Act.AWAITS_CHILD,
+                process=Process("child_process", -1, 4711),
+                inner=Deed(Act.IS_BUSY, LINE),
+                others=3,
+            ),
+            "waits for child process 4711 and 3 more like it, each of which is busy in dataset.py:88 read_shard",
+        ),
+        (
+            Deed(Act.WAITS_FOR_IDLE_LOADER, LINE),
+            "waits for its DataLoader in dataset.py:88 read_shard, whose workers are all idle",
+        ),
+        (Deed(Act.LEFT_GROUP, LINE), "has left its process group, and is in dataset.py:88 read_shard"),
+        (
+            Deed(Act.IS_IN_UNSEEN_CALL, LINE, op=OpLabel("gather")),
+            "is inside gather in dataset.py:88 read_shard, which its recorder does not show",
+        ),
+        (Deed(Act.WAS_ENDED_BY, signal=15), "was ended by SIGTERM"),
         (
             Deed(Act.CALLED, call=CallMade("broadcast", "[[4]]", "Float", 2)),
             "called broadcast([[4]] Float root 2)",
@@ -115,6 +163,48 @@ def test_every_act_has_words(act):
 def test_deed_reads_as_a_verb_phrase(deed, said):
     """The verb, what it is about, and the line, each from its value."""
     assert deed_words(deed, IN_TORCH) == said
+
+
+INNER = (
+    None,
+    Deed(Act.IS_THERE),
+    Deed(Act.IS_THERE, LINE),
+    Deed(Act.SLEEPS, LINE),
+    Deed(Act.WAITS_FOR_FILE, target=KernelCall("flock", "/data/x")),
+)
+UNFINISHED = re.compile(r"(\b(is|in|of|for|and|by|with|(?<!go )on|to|inside|called|raised|which|code)|\W)$")
+
+
+@pytest.mark.parametrize("names", [IN_TORCH, Names()], ids=["torch", "plain"])
+@pytest.mark.parametrize("act", list(Act))
+def test_deed_is_whole_with_and_without_what_belongs_to_it(act, names):
+    """No phrase breaks off, whichever of line, target, inner deed, process, operation and word is not known."""
+    for where, target, inner, told in product(
+        (None, LINE), (None, KernelCall("read"), KernelCall("flock", "/data/x")), INNER, (False, True)
+    ):
+        deed = Deed(act, where, target, inner=inner)
+        if told:
+            process = Process("loader_worker", 0, 77) if act is not Act.AWAITS_THREAD else None
+            deed = Deed(
+                act,
+                where,
+                target,
+                "because",
+                ALL_REDUCE,
+                CallMade("gather"),
+                9,
+                process,
+                "up_0",
+                inner,
+                others=2,
+            )
+
+        said = deed_words(deed, names)
+
+        assert not UNFINISHED.search(said.removesuffix(")")), said
+        assert not re.search(r"  |\(\)|''| [,;:)]|,,|None|\b(in|of|for|and) (in|of|for|and)\b", said), said
+        assert where is None or act is Act.NEVER_STARTED or "dataset.py:88" in said
+        assert said == said.strip()
 
 
 SIDES = (

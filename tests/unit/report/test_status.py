@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ddetect.model import Beats, Phase, Roster
-from ddetect.report.status import fold_rows, format_status_line, format_status_table
+from ddetect.report.status import fold_rows, format_rate, format_status_line, format_status_table
 from ddetect.report.words import format_duration
 from tests.unit.report import incidents
 
@@ -48,6 +48,27 @@ def test_slow_steps_are_shown_as_seconds_per_step():
     line = format_status_line(state="moving", ranks_seen=2, world_size=2, step=3, steps_per_s=0.05)
 
     assert line.endswith("step 3, 20.0 s per step, moving")
+
+
+@pytest.mark.parametrize(
+    ("steps_per_s", "said"),
+    [
+        (19.83, "19.8 steps/s"),
+        (0.987, "1.0 steps/s"),
+        (0.94, "1.1 s per step"),
+        (0.00487, "205.3 s per step"),
+    ],
+)
+def test_rate_is_said_in_the_unit_that_people_can_use(steps_per_s, said):
+    """The live line and `ddetect status` say it alike."""
+    assert format_rate(steps_per_s) == said
+
+
+def test_paused_job_has_no_rate():
+    """All ranks are stopped: what they did before is not what they do."""
+    line = format_status_line(state="paused", ranks_seen=4, world_size=4, step=1412, steps_per_s=0.987)
+
+    assert line == "ddetect: 4/4 ranks, step 1412, paused: all ranks are stopped (SIGSTOP)"
 
 
 def test_suspected_job_names_rank_and_cause():
