@@ -5,8 +5,6 @@ Enters: the state machine, read only. Leaves: a line and a protobuf response. Ne
 
 from __future__ import annotations
 
-import numpy as np
-
 from ddetect.coordinator.nodes import SILENT_AFTER_S
 from ddetect.coordinator.state import JobState
 from ddetect.model import Names
@@ -22,28 +20,18 @@ def job_state(job: JobState, now: float) -> str:
 
     A suspicion rests while all ranks are stopped, which is somebody's wish; an alarm stays.
     """
-    watch = job.watch
+    watch, pulse = job.watch, job.nodes.pulse(now)
     if job.ending is not None and job.ending.exit_code is not None:
         return "ended"
-    if watch is not None:
-        if watch.is_confirmed:
-            return "confirmed"
-        if _all_stopped(job, now):
-            return "paused"
-        return "noticed" if watch.noticed else "suspected"
-    if _all_stopped(job, now):
+    if watch is not None and watch.is_confirmed:
+        return "confirmed"
+    if pulse is not None and pulse.frozen:
         return "paused"
-    pulse = job.nodes.pulse(now)
+    if watch is not None:
+        return "noticed" if watch.noticed else "suspected"
     if pulse is None:
         return "blind" if job.nodes.heard() else "starting"
     return "moving" if job.patience.learned(pulse.steps) else "starting"
-
-
-def _all_stopped(job: JobState, now: float) -> bool:
-    """Whether every living rank that is heard is in state T."""
-    heard = [beats.state for _, beats, at in job.nodes.heard() if now - at <= SILENT_AFTER_S]
-    living = np.concatenate([state[state > 0] for state in heard]) if heard else np.zeros(0)
-    return bool(len(living)) and bool((living == ord("T")).all())
 
 
 def stalled_for_s(job: JobState, now: float) -> float:

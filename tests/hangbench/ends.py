@@ -31,7 +31,9 @@ def ends_of(scenario: Scenario, number: int = 0) -> tuple[End, ...]:
     if scenario.status is Status.UNDECIDED:
         ends = ends[1:]  # --on-hang stop ends a hang, and nothing that is not told
     if scenario.framework == "tensorflow":
-        ends = tuple(end for end in ends if end not in (SIGINT, CTRL_C))  # a step swallows it, and the job goes on
+        ends = tuple(
+            end for end in ends if end not in (SIGINT, CTRL_C)
+        )  # a step swallows it, and the job goes on
     # A program that starts its own ranks has no place for the wrapper that sets the timeout.
     times_out = scenario.framework == "torch" and not scenario.starts_itself and scenario.name not in GOES_ON
     return (*ends, TIMEOUT) if times_out else ends
