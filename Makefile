@@ -13,7 +13,7 @@ TF_STAMP := $(VENV_TF)/.installed
 OLD_TF_STAMP := $(VENV_OLD_TF)/.installed
 export DDETECT_TF_PYTHON ?= $(abspath $(VENV_TF))/bin/python
 
-.PHONY: demo test test-fast scenarios long frameworks lint bench hangbench proto clean .venv-tf
+.PHONY: demo test test-fast scenarios long long-twins ends-busy frameworks lint bench hangbench proto clean .venv-tf
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
@@ -58,7 +58,13 @@ scenarios: $(STAMP) $(TF_STAMP) ## every live scenario, not only one per cause (
 		tests/live/test_threads.py
 	DDETECT_ALL_SCENARIOS=1 $(BIN)/python -m pytest tests/live/test_tensorflow.py --numprocesses 2
 
-long: $(STAMP) ## a healthy job is ended while ddetect suspects it and both cores are busy, twenty times (ten minutes)
+long: $(STAMP) $(TF_STAMP) ## programs at the paces of real jobs, at default settings: healthy ones and hangs (about an hour)
+	$(BIN)/python -m tests.long $(ARGS)
+
+long-twins: $(STAMP) $(TF_STAMP) ## the same kinds, each hung while something goes on beside it (about twenty minutes)
+	$(BIN)/python -m tests.long --twins --out long-twins-out $(ARGS)
+
+ends-busy: $(STAMP) ## a healthy job is ended while ddetect suspects it and both cores are busy, twenty times (ten minutes)
 	DDETECT_ENDS=10 $(BIN)/python -m pytest tests/live/test_ends_busy.py
 
 frameworks: $(STAMP) $(OLD_TF_STAMP) ## an older TensorFlow with a protobuf of its own, watched by ddetect from another environment

@@ -59,6 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--notify", default=env("DDETECT_NOTIFY", ""), help="URL that gets a JSON POST on an alarm"
     )
     parser.add_argument("--signatures", default=env("DDETECT_SIGNATURES"), help="more stack signatures")
+    parser.add_argument(
+        "--events", type=Path, default=env("DDETECT_EVENTS") or None,
+        help="add every event of the job to this file, suspected or not, to play them again",
+    )  # fmt: skip
     parser.add_argument("--job", default=env("DDETECT_JOB", ""), help="the job's name")
 
 
@@ -97,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         note_after_s=args.note_after,
     )
     job = JobState(name, settings, first_number=incidents.next_number())
-    options = Options(args.run_dir, listen, token, parse_on_hang(args.on_hang), args.notify)
+    options = Options(args.run_dir, listen, token, parse_on_hang(args.on_hang), args.notify, args.events)
 
     async def serve() -> None:
         await Coordinator(job, incidents, options).run()

@@ -22,10 +22,13 @@ log = logging.getLogger("ddetect.coordinator")
 class Desk:
     """One job's desk."""
 
-    def __init__(self, job: JobState, say: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, job: JobState, say: Callable[[str], None] | None = None, *, keep_all: bool = False
+    ) -> None:
+        """`keep_all`: hold every event until `all_events` asks for it, whether or not anything is suspected."""
         self.job = job
         self.faults = 0
-        self._events = EventLog()
+        self._events = EventLog(whole=keep_all)
         self._say = say
 
     def take(self, event: Event, raw: bytes = b"") -> list[Command]:
@@ -47,6 +50,10 @@ class Desk:
     def events_of(self, incident: Incident) -> bytes:
         """The part of its event log that has not been handed out yet."""
         return self._events.piece(incident.number, len(self.job.nodes.roster()))
+
+    def all_events(self) -> bytes:
+        """The part of the whole job's log that has not been handed out yet."""
+        return self._events.whole_piece()
 
     @property
     def has_many(self) -> bool:

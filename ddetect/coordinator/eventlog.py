@@ -2,7 +2,8 @@
 
 Enters: every event with its time, and the state while nothing is suspected. Leaves: for each incident, pieces of a log
 that begins with a checkpoint; each piece is a gzip member, so that a file of them is one gzip file. Events are
-numbered: a log that lacks one is not believed. Never here: files (incidents.py), judging (an opinion is formed anew).
+numbered: a log that lacks one is not believed. On wish the whole job is kept, from its first event on, in pieces of the
+same kind. Never here: files (incidents.py, server.py), judging (an opinion is formed anew).
 """
 
 from __future__ import annotations
@@ -42,9 +43,10 @@ class Entry(NamedTuple):
 
 
 class EventLog:
-    """The events since the last checkpoint, as bytes."""
+    """The events since the last checkpoint, as bytes; `whole`: those of all the time, too, for who asks for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole: list[bytes] | None = [] if whole else None  # not handed out yet
         self._number = 0
         self._frames: list[bytes] = []
         self._at: float | None = None  # when the checkpoint was taken,
@@ -63,7 +65,7 @@ class EventLog:
             self._waiting, self.is_cut, self._begins = 0, False, True
             self._add(_CHECKPOINT, now, unix_ns, "", dump_state(job))
         self._newest = now
-        if self.is_cut:
+        if self.is_cut and self._whole is None:
             return
         self._add(*_packed(event, raw, now, unix_ns))
 
@@ -71,8 +73,18 @@ class EventLog:
         self._number += 1
         name = node.encode()
         frame = _HEAD.pack(self._number, kind, now, unix_ns, len(name), len(rest)) + name + rest
-        self._frames.append(frame)
-        self._waiting += len(frame)
+        if self._whole is not None:
+            self._whole.append(frame)
+        if not self.is_cut:
+            self._frames.append(frame)
+            self._waiting += len(frame)
+
+    def whole_piece(self) -> bytes:
+        """What the log of the whole job lacks so far, compressed; checkpoints among the events are passed over."""
+        if not self._whole:
+            return b""
+        data, self._whole = b"".join(self._whole), []
+        return gzip.compress(data, 6, mtime=0)
 
     def piece(self, incident: int, ranks: int) -> bytes:
         """What the log of this incident lacks so far, compressed; the first piece begins with the checkpoint."""
@@ -117,7 +129,10 @@ def _packed(event: Event, raw: bytes, now: float, unix_ns: int) -> tuple[bytes, 
 
 
 def read_log(data: bytes) -> Iterator[Entry]:
-    """The lines of a log, in order. Raises ValueError where one is missing or makes no sense."""
+    """The lines of a log, in order. Raises ValueError where one is missing or makes no sense.
+
+    A coordinator that was started again begins anew, with a checkpoint that is the first.
+    """
     data = gzip.decompress(data)
     at, before = 0, None
     while at < len(data):
@@ -130,7 +145,8 @@ def read_log(data: bytes) -> Iterator[Entry]:
         if kind == _CUT:
             yield Entry(number, now, unix_ns, None)
             return
-        if before is not None and number != before + 1:
+        anew = kind == _CHECKPOINT and number == 1
+        if before is not None and number != before + 1 and not anew:
             raise ValueError(f"the event log lacks event {before + 1}")
         before = number
         yield _entry(number, kind, now, unix_ns, node, rest)

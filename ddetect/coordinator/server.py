@@ -55,6 +55,7 @@ from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc, client_pb2, client_pb2_gr
 
 TICK_S = 0.25
 WRITE_TIMEOUT_S = 5.0
+ALL_EVENTS_TICKS = 20  # between two pieces of the whole job's log
 JUDGE_TIMEOUT_S = 1.5  # for the last judgement; the launcher waits for us
 log = logging.getLogger("ddetect.coordinator")
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -69,6 +70,7 @@ class Options:
     token: str | None = None
     on_hang: act.OnHang = field(default_factory=act.OnHang)
     notify: str = ""
+    events: Path | None = None  # where every event of the job goes, for who tunes the rules
 
 
 class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServicer):
@@ -76,7 +78,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
 
     def __init__(self, job: JobState, incidents: Incidents, options: Options) -> None:
         self.job = job
-        self.desk = Desk(job, self._say_fault)
+        self.desk = Desk(job, self._say_fault, keep_all=options.events is not None)
         self.incidents = incidents
         self.options = options
         self._outboxes: dict[str, asyncio.Queue[ToAgent]] = {}
@@ -214,6 +216,21 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
         except OSError as error:
             log.warning("could not write events: %s", error)
 
+    async def _keep_events(self) -> None:
+        """Add to the log of the whole job, if anybody wants it."""
+        path, piece = self.options.events, self.desk.all_events()
+        if path is None or not piece:
+            return
+
+        def add() -> None:
+            with open(path, "ab") as handle:
+                handle.write(piece)
+
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._writer, add)
+        except OSError as error:
+            log.warning("could not write %s: %s", path, error)
+
     async def _record(self, record: Record, events: bytes = b"") -> None:
         """Write an incident, then alarm; a full disk or a hung file system delays an alarm, it never swallows it."""
         is_cut = self.desk.is_cut
@@ -318,6 +335,8 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             watch = self.job.watch
             if self.desk.has_many and watch is not None and watch.incident is not None:
                 self._start(self._add_events(watch.incident))
+            if ticks % ALL_EVENTS_TICKS == 0:
+                self._start(self._keep_events())
             if ticks % 4 == 0:
                 try:
                     self._paint()
@@ -341,6 +360,7 @@ class Coordinator(agent_pb2_grpc.CoordinatorServicer, client_pb2_grpc.ClientServ
             await asyncio.wait(self._judging, timeout=JUDGE_TIMEOUT_S)
         if self.job.watch is not None:  # its last judgement did not come in time
             self.handle(self._last_word or self._abandoned())
+        self._start(self._keep_events())
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=2.0)
         self._writer.shutdown(wait=False, cancel_futures=True)

@@ -103,7 +103,7 @@ class ProgressClock:
                 self._moves.append(time.time() - rest_s)
 
     def _find(self) -> None:
-        found = _ranks_under(self._pid)
+        found = ranks_under(self._pid)
         if not found:
             found = _without_ranks(self._pid)
             self._one_process = bool(found)
@@ -148,7 +148,7 @@ def _tasks_of(pid: int) -> Iterator[_Task]:
             yield _Task(tid, at_work, int(told["voluntary_ctxt_switches"]))
 
 
-def _ranks_under(pid: int) -> dict[int, int]:
+def ranks_under(pid: int) -> dict[int, int]:
     """pid -> rank of the processes below a launcher that have a rank in their environment, and a parent without."""
     ranks: dict[int, int] = {}
     try:

@@ -8,14 +8,14 @@ import subprocess
 from pathlib import Path
 
 
-def command_of(words: list[str]) -> str:
+def command_of(words: list[str], program: str = "tests.hangbench") -> str:
     """The command line without the folder that one person chose for the output."""
     kept, skip = list[str](), False
     for word in words:
         if not skip and word != "--out" and not word.startswith("--out="):
             kept.append(word)
         skip = word == "--out"
-    return " ".join(["python -m tests.hangbench", *kept])
+    return " ".join([f"python -m {program}", *kept])
 
 
 def commit() -> str:

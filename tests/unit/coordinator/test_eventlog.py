@@ -19,8 +19,8 @@ from tests.unit.coordinator.test_named_before import TIMED_OUT, Judged
 class Logged(Judged):
     """Writes down what it is told, as the coordinator does, and keeps what an incident's folder would have."""
 
-    def __init__(self) -> None:
-        self.log, self.saved = EventLog(), b""
+    def __init__(self, *, whole: bool = False) -> None:
+        self.log, self.saved = EventLog(whole=whole), b""
         super().__init__()
 
     def event(self, event: Event) -> None:
@@ -125,6 +125,47 @@ def test_state_is_restored_as_it_was():
         job.patience, job.attempt, job.number, job.departures,
     )  # fmt: skip
     assert again.nodes.pulse(story.now) == job.nodes.pulse(story.now)
+
+
+def test_whole_log_has_every_event_and_begins_with_nothing():
+    """Whether or not anything is suspected; played again it gives the same incident."""
+    story = Logged(whole=True)
+    story.run(150, stepping=True)
+    quiet = story.log.whole_piece()
+    story.run(90)
+    whole = quiet + story.log.whole_piece()
+
+    lines = list(read_log(whole))
+
+    assert lines[0].state
+    assert not load_state(lines[0].state).nodes.nodes
+    assert [line.number for line in lines] == list(range(1, len(lines) + 1))
+    assert lines[-1].now - lines[0].now > 230
+    assert story.log.whole_piece() == b""
+    assert [verdict_json(one) for one in replay(whole).values()] == [verdict_json(story.records[-1].incident)]
+
+
+def test_whole_log_goes_on_where_that_of_an_incident_is_cut(monkeypatch):
+    monkeypatch.setattr(eventlog, "MOST_BYTES", 1000)
+    story = Logged(whole=True)
+    story.run(150, stepping=True).run(90)
+    story.log.piece(2, 2000)
+    assert story.log.is_cut
+    story.run(5)
+
+    numbers = [line.number for line in read_log(story.log.whole_piece())]
+
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_coordinator_that_is_started_again_goes_on_with_the_same_log():
+    """Its first checkpoint begins anew; any other gap is refused."""
+    one, other = Logged(whole=True), Logged(whole=True)
+    pieces = [story.run(5, stepping=True).log.whole_piece() for story in (one, other)]
+
+    assert [line.number for line in read_log(b"".join(pieces))].count(1) == 2
+    with pytest.raises(ValueError, match="lacks event"):
+        list(read_log(pieces[0] + gzip.compress(b"".join(_frames(gzip.decompress(pieces[1]))[1:]))))
 
 
 def _frames(data: bytes) -> list[bytes]:

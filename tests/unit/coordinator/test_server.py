@@ -18,7 +18,8 @@ import pytest
 from ddetect.client import read_status
 from ddetect.coordinator import server
 from ddetect.coordinator.act import OnHang
-from ddetect.coordinator.events import Record
+from ddetect.coordinator.eventlog import read_log
+from ddetect.coordinator.events import Ending, Heard, Lost, Record
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.server import Coordinator, Options, check_listen
 from ddetect.coordinator.state import JobState
@@ -39,9 +40,16 @@ def run_dir() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def serving(run_dir: Path, listen: str = "", token: str | None = None, on_hang: OnHang | None = None):
+async def serving(
+    run_dir: Path,
+    listen: str = "",
+    token: str | None = None,
+    on_hang: OnHang | None = None,
+    events: Path | None = None,
+):
     job = JobState("night-run", Settings())
-    options = Options(run_dir, listen or f"unix:{run_dir}/c.sock", token, on_hang or OnHang())
+    listen = listen or f"unix:{run_dir}/c.sock"
+    options = Options(run_dir, listen, token, on_hang or OnHang(), events=events)
     coordinator = Coordinator(job, Incidents(run_dir / "out"), options)
     (run_dir / "members.lock").touch()
     held = open(run_dir / "members.lock")  # noqa: SIM115 - held while the job lives
@@ -93,6 +101,27 @@ def test_client_sees_what_an_agent_said(run_dir):
                 await asyncio.sleep(0.01)
 
     asyncio.run(asyncio.wait_for(scene(), 120))
+
+
+def test_all_that_was_heard_is_written_to_the_file_that_was_asked_for(run_dir):
+    """From the first event to the last word, though nothing was ever suspected."""
+
+    async def scene() -> None:
+        async with (
+            serving(run_dir, events=run_dir / "all.ddlog") as (coordinator, target),
+            open_channel(target) as channel,
+        ):
+            call = agent_pb2_grpc.CoordinatorStub(channel).Watch()
+            for word in words():
+                await call.write(word)
+            while coordinator.job.nodes.world_size() != 2:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(scene(), 120))
+    events = [line.event for line in read_log((run_dir / "all.ddlog").read_bytes())]
+
+    assert [type(event.message) for event in events if isinstance(event, Heard)][:2] == [Hello, NodeRoster]
+    assert isinstance(events[-1], (Ending, Lost))
 
 
 def test_stranger_without_the_token_is_turned_away(run_dir):
