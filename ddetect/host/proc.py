@@ -141,7 +141,7 @@ def read_memory(pid: int, address: int, size: int) -> bytes:
 def read_io_bytes(pid: int, tid: int | None = None) -> int:
     """Bytes read and written, by system calls and on disk (some count twice); UNKNOWN when not ours to read."""
     total = 0
-    lines = _read(_path(pid, tid) + "/io").splitlines()
+    lines = _read(_path(pid, tid) + "/io", small=True).splitlines()
     for line in lines:
         # rchar, wchar: system calls, counted when they return; read_bytes, write_bytes: the disk, while a long
         # write or a mapped file is under way.
@@ -158,13 +158,13 @@ def read_run_ns(pid: int) -> tuple[int, int]:
 
 def read_runs(pid: int, tid: int) -> tuple[int, int]:
     """Of a thread: nanoseconds on a CPU, and how often it was put on one; UNKNOWN where the kernel does not tell."""
-    part = _read(f"/proc/{pid}/task/{tid}/schedstat").split()
+    part = _read(f"/proc/{pid}/task/{tid}/schedstat", small=True).split()
     return (int(part[0]), int(part[2])) if len(part) >= 3 else (UNKNOWN, UNKNOWN)
 
 
 def read_name(pid: int, tid: int) -> str:
     """The kernel's name of a thread, of 15 characters at most; empty when it is gone."""
-    return _read(f"/proc/{pid}/task/{tid}/comm").decode("utf-8", "replace").rstrip("\n")
+    return _read(f"/proc/{pid}/task/{tid}/comm", small=True).decode("utf-8", "replace").rstrip("\n")
 
 
 def session_of(pid: int) -> int:
@@ -202,12 +202,15 @@ def _path(pid: int, tid: int | None) -> str:
     return f"/proc/{pid}" if tid is None else f"/proc/{pid}/task/{tid}"
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, *, small: bool = False) -> bytes:
+    """A file of the kernel's; one that is `small` is whole in the first piece, and read for every thread there is."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
+        if small:
+            return os.read(handle, 1024)
         parts = []
         while part := os.read(handle, 65536):
             parts.append(part)

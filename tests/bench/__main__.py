@@ -1,6 +1,6 @@
 """`make bench`: what ddetect costs and how fast it is, measured in one run on this machine.
 
-python -m tests.bench [events] [steps] [keras] [agent] [speed]
+python -m tests.bench [events] [steps] [keras] [agent] [looks] [speed]
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import statistics
 import sys
 
-from tests.bench import agent_cpu, probe_events, speed, step_time, tf_step
+from tests.bench import agent_cpu, looks, probe_events, speed, step_time, tf_step
 
-PARTS = ("events", "steps", "keras", "agent", "speed")
+PARTS = ("events", "steps", "keras", "agent", "looks", "speed")
 
 
 def main(wanted: list[str]) -> None:
@@ -38,6 +38,14 @@ def main(wanted: list[str]) -> None:
         print("CPU beside 8 training ranks (agent: hold <= 1 % of one core)")
         for name, share in agent_cpu.measure().items():
             print(f"  {name:<40} {share:7.2%} of one core")
+    if "looks" in wanted:
+        print("a look at 8 ranks with 4 loader workers each (light: hold no turn of the job's threads)")
+        for name, cost in looks.measure().items():
+            print(
+                f"  {name:<40} {cost.wall_ms:6.0f} ms, CPU {cost.agent_ms:5.0f} ms agent"
+                f" {cost.dumpers_ms:6.0f} ms dumpers, {cost.woken:.1f} turns of each main thread"
+            )
+        print(f"  {'metering, for one thread':<40} {looks.thread_us():6.1f} us")
     if "speed" in wanted:
         print("last progress -> culprit on disk (hold: median <= 5 s, worst <= 10 s) -> alarm")
         rows = speed.measure(speed.learned_hangs())

@@ -15,10 +15,21 @@ from pathlib import Path
 import pytest
 
 from ddetect.agent.meter import MOST_ROWS, Meter
-from ddetect.host.proc import read_run_ns, read_runs, read_task, read_tids
+from ddetect.host.proc import read_run_ns, read_runs, read_task, read_tasks, read_tids
 from ddetect.host.sockets import read_sockets
 from ddetect.model import UNKNOWN, Role
-from tests.unit.agent.looking import BELOW, Looker, all_wait, did, is_first, looking, moved_bytes, process
+from ddetect.stacks.pyspy import read_pyspy
+from tests.unit.agent.looking import (
+    BELOW,
+    MAIN,
+    Looker,
+    all_wait,
+    did,
+    is_first,
+    looking,
+    moved_bytes,
+    process,
+)
 from tests.unit.stacks.targets import running, until
 
 pytestmark = pytest.mark.usefixtures("unhurried")
@@ -69,7 +80,7 @@ def test_thread_that_spins_is_busy_all_the_time_it_gets(looker: Looker) -> None:
         look = looker.look(process(child.pid))
 
     length_s = look.sample.metered_s[0]
-    assert did(look, child.pid)["MainThread"].busy + waited / 1e9 / length_s == pytest.approx(1.0, abs=0.15)
+    assert did(look, child.pid)[MAIN].busy + waited / 1e9 / length_s == pytest.approx(1.0, abs=0.15)
 
 
 def test_thread_that_polls_runs_and_does_next_to_nothing(looker: Looker) -> None:
@@ -197,7 +208,7 @@ while True: a @ a
         until(lambda: all(read_runs(child.pid, tid)[0] > at for tid, at in zip(pool, seen, strict=True)))
         rows = did(looker.look(process(child.pid)), child.pid)
 
-    assert rows.keys() == {"MainThread", BELOW}
+    assert rows.keys() == {MAIN, BELOW}
     assert rows[BELOW].busy > 0
 
 
@@ -285,8 +296,8 @@ print(os.fstat(link.fileno()).st_ino, flush=True)
         all_wait(child.pid, 1, "recvfrom", "poll", "ppoll", "epoll_wait", "epoll_pwait", "epoll_pwait2")
         rows = did(looker.look(process(child.pid)), child.pid)
 
-    assert rows.keys() == {"MainThread"}
-    assert rows["MainThread"].bytes == pytest.approx(size, rel=0.02)
+    assert rows.keys() == {MAIN}
+    assert rows[MAIN].bytes == pytest.approx(size, rel=0.02)
 
 
 def test_file_written_by_a_thread_shows_its_bytes_on_that_thread(looker: Looker, tmp_path: Path) -> None:
@@ -394,8 +405,8 @@ def test_python_child_that_computes_is_told_by_thread(looker: Looker) -> None:
         until(lambda: read_runs(child.pid, child.pid)[0] > seen + 100_000_000)
         look = looker.look(*members)
 
-    assert did(look, child.pid).keys() == {"MainThread"}
-    assert did(look, child.pid)["MainThread"].busy * look.sample.metered_s[1] >= 0.1
+    assert did(look, child.pid).keys() == {MAIN}
+    assert did(look, child.pid)[MAIN].busy * look.sample.metered_s[1] >= 0.1
 
 
 def test_process_that_executes_itself_again_goes_on_where_it_was(looker: Looker) -> None:
@@ -419,34 +430,39 @@ threading.Event().wait()
         assert child.stdin is not None
 
     assert is_first(first, child.pid)
-    assert rows.keys() == {"MainThread"}
-    assert rows["MainThread"].runs > 0
-    assert rows["MainThread"].bytes >= 0
+    assert rows.keys() == {MAIN}
+    assert rows[MAIN].runs > 0
+    assert rows[MAIN].bytes >= 0
 
 
 def test_thread_that_ended_between_the_looks_has_no_row(looker: Looker, tmp_path: Path) -> None:
-    """There is nobody to point at; what it wrote the process has moved."""
+    """There is nobody to point at, whatever it did before; what it wrote the process has moved."""
     code = """
 import sys, threading
 def write():
-    sys.stdin.readline()
-    with open(sys.argv[1], "wb") as file: file.write(bytes(1 << 20))
+    for _ in range(2):
+        sys.stdin.readline()
+        with open(sys.argv[1], "wb") as file: file.write(bytes(1 << 20))
+        print("written", flush=True)
 thread = threading.Thread(target=write, name="brief")
 thread.start()
 print("ready", flush=True)
 thread.join()
-print("ended", flush=True)
 threading.Event().wait()
 """
     with running(code, str(tmp_path / "file")) as child:
         all_wait(child.pid, 2, "read", "futex")
         looker.look(process(child.pid))
-        say(child, "ended")
+        say(child, "written")
+        all_wait(child.pid, 2, "read", "futex")
+        before = looker.look(process(child.pid))
+        say(child, "written")
         all_wait(child.pid, 1, "futex")
-        look = looker.look(process(child.pid))
+        after = looker.look(process(child.pid))
 
-    assert did(look, child.pid).keys() == {"MainThread"}
-    assert moved_bytes(look, child.pid) >= PIECE
+    assert did(before, child.pid).keys() == {"brief"}
+    assert did(after, child.pid).keys() == {MAIN}
+    assert moved_bytes(after, child.pid) >= moved_bytes(before, child.pid) + PIECE
 
 
 def test_thread_that_began_between_the_looks_is_told_with_all_it_did(looker: Looker) -> None:
@@ -545,16 +561,34 @@ def test_process_that_cannot_be_read_was_not_metered() -> None:
     assert meter.read(member, 0.0).metered({}).efforts == ()
 
 
-def test_looks_at_one_process_may_meet() -> None:
-    """Two orders at a time, or a look that takes too long: nobody fails, and no pause of one counts for the other."""
+def test_pause_of_one_look_does_not_count_for_another() -> None:
+    """Two orders at a time, or a look that takes too long: what the first has woken up is not what the thread did."""
     meter = Meter()
     with running(BLOCKED) as child:
         all_wait(child.pid, 2, "futex")
-        meter.read(process(child.pid), 0.0)
+        member, places = process(child.pid), {child.pid: 0}
+        meter.read(member, 0.0)
+        with meter.asking(member, 0.0, read_tasks(child.pid)) as slow:
+            read_pyspy(child.pid, blocking=True, timeout_s=60)
+            all_wait(child.pid, 2, "futex")
+            with meter.asking(member, 0.0, read_tasks(child.pid)) as quick:
+                read_pyspy(child.pid, blocking=True, timeout_s=60)
+        after = meter.read(member, 0.0)
+        told = [one.metered(places) for one in (slow, quick, after)]
 
-        def look(number: int) -> int:
+    assert [one.efforts for one in told] == [()] * 3
+    assert told[-1].length_s > 0
+
+
+def test_looks_at_one_process_may_meet() -> None:
+    """From as many threads as there are: nobody fails, and nothing is made up."""
+    meter = Meter()
+    with running(BLOCKED) as child:
+        all_wait(child.pid, 2, "futex")
+
+        def look(_: int) -> int:
             with meter.asking(process(child.pid), 0.0) as metering:
-                time.sleep(0.001 * (number % 3))
+                pass
             return len(metering.metered({child.pid: 0}).efforts)
 
         with ThreadPoolExecutor(8) as pool:
