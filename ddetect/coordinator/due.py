@@ -64,7 +64,7 @@ def outlook_of(watch: Watch, opinion: Opinion, verdict: Verdict, facts: Facts) -
     ]
     latest = max(found, key=lambda one: one.at)
     if motion.works:
-        latest = replace(latest, situation=Situation.WORKS, because=motion.works)
+        latest = Outlook(Situation.WORKS, math.inf, math.inf, motion.works)
     return min(latest, _timeout(opinion, watch), key=lambda one: one.at)
 
 

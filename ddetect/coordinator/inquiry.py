@@ -135,14 +135,20 @@ class Inquiry(Job):
         """A glance at what stands within the usual: where it is, kept for the case that the job dies of it."""
         facts = self._facts(now)
         named = (verdict, opinion.snapshot) if verdict.culprits or verdict.cause is not None else None
-        watch = replace(watch, named=named, judged_at=now).at_place(opinion.place)
+        well = verdict.status is Status.HEALTHY
+        watch = replace(watch, named=named, judged_at=now, well=well).at_place(opinion.place)
         self.watch = watch.glancing_again(facts.quiet_s, now)
         return [Keep(opinion.snapshot)]
 
     def _look_closer(self, watch: Watch, now: float) -> None:
-        """From now on it is a suspicion: whole looks, and what they say goes to disk."""
+        """From now on it is a suspicion: whole looks, and what they say goes to disk.
+
+        A glance names who is waited for in a step that may well be as long as ever: it explains a death only where
+        the job has stood for as long as patience.
+        """
         self._question, self._case = None, 0
-        self.watch = replace(watch, noticed=False, next_look_at=now)
+        named = watch.named if now - watch.still_since >= self.settings.patience_s else None
+        self.watch = replace(watch, noticed=False, next_look_at=now, named=named)
 
     def _conclude(
         self, watch: Watch, opinion: Opinion, verdict: Verdict, now: float, unix_ns: int

@@ -149,7 +149,7 @@ class JobState(Inquiry):
 
     def _suspects(self, watch: Watch, facts: Facts) -> bool:
         """Whether what was noticed stands for longer than is usual at its place."""
-        if facts.pulse is None or not watch.glances:
+        if facts.pulse is None or not watch.glances or watch.well:
             return False
         return facts.quiet_s > facts.suspect_after_s(watch.place)
 

@@ -68,6 +68,7 @@ class Watch:
     judged_at: float = 0.0
     noticed: bool = False  # it stands within the usual: glances, and not a word on disk
     glances: int = 0
+    well: bool = False  # the last glance found nothing wrong: the job is ending
     place: str = ""  # where those stand that are waited for,
     places: frozenset[str] = frozenset()  # and all places where they were seen
     noted: bool = False  # those who want to know early were told

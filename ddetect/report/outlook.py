@@ -27,7 +27,7 @@ def outlook_words(situation: str, after_s: float, due_in_s: float, because: str)
     """Write "alarm in 4m10s if nothing moves: the limit here is 5m00s (nothing moves)"."""
     why = _SITUATIONS.get(situation, situation)
     if math.isinf(due_in_s):
-        return f"No alarm while {why}."
+        return f"No alarm while {why}" + (f": {because}." if because else ".")
     when = f"in {format_duration(due_in_s)}" if due_in_s > 0 else "after the next looks"
     said = f"Alarm {when} unless it moves: the limit is {format_duration(after_s)}, for {why}"
     return f"{said} ({because})." if because else f"{said}."

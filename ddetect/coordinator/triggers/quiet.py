@@ -40,4 +40,4 @@ class Quiet(Stall):
 
     def learn(self, watch: Watch, lasted_s: float, patience: Patience) -> Patience:
         """So long one rank stands alone."""
-        return super().learn(watch, lasted_s, patience).learn_slow(alone_s=lasted_s)
+        return patience.learn_slow(alone_s=lasted_s)

@@ -72,5 +72,5 @@ class Stepless(Stall):
         return facts.pulse is not None and facts.pulse.step_at > watch.since + 0.001
 
     def learn(self, watch: Watch, lasted_s: float, patience: Patience) -> Patience:
-        """So long it goes without a step; what it does meanwhile may stand as long."""
-        return super().learn(watch, lasted_s, patience).learn_slow(stepless_s=lasted_s)
+        """So long it goes without a step. That nothing moved at some place for as long, it did not say."""
+        return patience.learn_slow(stepless_s=lasted_s)

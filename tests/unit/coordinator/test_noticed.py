@@ -11,7 +11,7 @@ from ddetect.coordinator.patience import Patience
 from ddetect.coordinator.view import job_state, noticed
 from ddetect.messages import TakeEvidence
 from ddetect.model import Culprit, Phase, Settings, Stage, Where
-from tests.unit.coordinator.test_state import LOADING, Story, died
+from tests.unit.coordinator.test_state import LOADING, WELL, Story, died
 
 ROLLOUT = replace(LOADING, culprits=(Culprit(1, where=Where("generate", "rollout.py", 6)),))
 ELSEWHERE = replace(LOADING, culprits=(Culprit(1, where=Where("upload", "store.py", 9)),))
@@ -117,6 +117,32 @@ def test_job_that_is_ended_while_it_is_noticed_leaves_nothing():
     story.event(Ending("the job ended with exit code 143", 143))
 
     assert len(story.said) == said
+
+
+@pytest.mark.parametrize(("gap_s", "named"), [(40, False), (310, True)])
+def test_glance_explains_a_death_only_where_the_job_stood_for_as_long_as_patience(gap_s, named):
+    """Within a usual step it says who is waited for, and nothing of who is at fault."""
+    story = Slow(steps=1, step_s=800.0)
+    story.run(gap_s)
+    assert story.job.watch is not None
+    assert story.job.watch.noticed
+    story.answers = False
+
+    story.send(died())
+    story.run(0.5)
+
+    assert (story.job.watch is not None and story.job.watch.named is not None) is named
+
+
+def test_job_that_ends_slowly_is_glanced_at_and_left_in_peace():
+    """Everybody is on the way out, and nothing is wrong: no looks over and over."""
+    story = Slow()
+    story.verdict, orders = WELL, len(story.orders)
+
+    story.run(400)
+
+    assert [order.light for order in story.orders[orders:]] == [True] * 4
+    assert story.job.watch is not None
 
 
 @pytest.mark.parametrize(("note_after_s", "notes"), [(60.0, 1), (1000.0, 0)])
