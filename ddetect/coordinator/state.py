@@ -160,7 +160,7 @@ class JobState(Inquiry):
             self.watch = replace(self.watch, still_since=now, last_looks=0)
 
     def _goes_on(self, watch: Watch, facts: Facts, now: float) -> bool:
-        """Whether it moved, and moved again: who raises moves once more, and so does who leaves or is interrupted."""
+        """Whether it made a step, or moved, and moved again: who raises moves once more, and so does who leaves."""
         pulse = facts.pulse
         if pulse is None or not TRIGGERS[watch.trigger].is_over(watch, facts):
             return False
@@ -168,7 +168,8 @@ class JobState(Inquiry):
         if since != watch.moves_since:
             self.watch = replace(watch, moves_since=since)
         dies = pulse.exiting or any(at > watch.since for _, at in facts.deaths)
-        return pulse.activity_at - since >= MOVES_FOR_S and (watch.trigger == DEATH or not dies)
+        goes_on = pulse.steps > watch.steps or pulse.activity_at - since >= MOVES_FOR_S
+        return goes_on and (watch.trigger == DEATH or not dies)
 
     # ------------------------------------------------------------ the end of an attempt, of the job
 

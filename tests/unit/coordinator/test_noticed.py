@@ -51,6 +51,18 @@ def test_long_steps_are_learned_and_then_only_noticed():
     assert (story.job.watch, len(story.said)) == (None, said)
 
 
+def test_step_of_a_moment_between_long_ones_ends_the_gap():
+    """Rollout, a step of a tenth of a second, the next rollout: the gap is that of one of them."""
+    story = Slow(steps=0)
+    for _ in range(4):
+        story.run(90)
+        story.step, story.step_at = story.step + 1, story.now
+        story.run(1)
+
+    usual = story.job.patience.usual_s(Phase.OTHER, "rollout.py:generate")
+    assert 88 <= usual <= 95
+
+
 def test_hang_at_the_usual_place_is_suspected_after_one_and_a_half_of_the_usual():
     """Three times the step time was 142 s."""
     story = Slow()
