@@ -93,7 +93,7 @@ def run(case: Case, folder: Path, shorter: float, patience_s: float | None) -> S
         hung_at=float(hung.read_text()) if hung.exists() else None,
         words=listener.words,
         replayed=replayed,
-        samples=samplers[0].samples,
+        samples=samplers[0].samples if samplers else [],
         pauses=_rows(folder / "out" / PAUSES),
         shorter=shorter,
         problem=_problem(case, result) or problem,

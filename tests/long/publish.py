@@ -1,4 +1,4 @@
-"""Put a run of the exam into the README: `python -m tests.long.publish OUT [OUT of the twins]`.
+"""Put a run of the exam into the README: `python -m tests.long.publish [OUT ...]`; without one, what `make` has left.
 
 Enters: OUT/results.json. Leaves: published.json, every run in one line, and the tables between the README's markers.
 Never here: a figure that is not in that file (tests/unit/long holds the README against it), or a run that breaks a
@@ -21,6 +21,7 @@ from tests.of_nobody import text_of_nobody
 README = Path(__file__).parents[2] / "README.md"
 PUBLISHED = Path(__file__).with_name("published.json")
 NOT_YET = "Not published yet: `make long` and `make long-twins`, then `python -m tests.long.publish`.\n"
+OUTS = (Path("long-out"), Path("long-twins-out"))  # where the Makefile has them
 SAYS = 160  # characters of what was said that are kept
 _MARKERS = re.compile(r"(<!-- long -->\n)(.*?)(<!-- end -->\n)", re.DOTALL)
 
@@ -72,6 +73,9 @@ def _format(runs: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit(__doc__)
-    publish(*map(Path, sys.argv[1:]))
+    outs = [Path(word) for word in sys.argv[1:]] or [out for out in OUTS if (out / "results.json").exists()]
+    if not outs:
+        raise SystemExit(
+            f"there is no results.json in {' or '.join(map(str, OUTS))}: name the --out of a run"
+        )
+    publish(*outs)

@@ -32,7 +32,7 @@ def compile_graph() -> None:
 
 
 args = pace.arguments(compile_s=600.0, steps=60, step_s=2.0, how="call")
-device = native.build()
+device = native.build(args.disk)
 trainer = training.Trainer(Compiled())
 for step in range(args.steps):
     trainer.step()

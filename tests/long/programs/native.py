@@ -8,13 +8,11 @@ import tempfile
 _SOURCE = os.path.join(os.path.dirname(__file__), "native.c")
 
 
-def build() -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory() as folder:
-        library = os.path.join(folder, "native.so")
-        subprocess.run(
-            ["cc", "-O2", "-shared", "-fPIC", "-pthread", "-o", library, _SOURCE, "-lrt"], check=True
-        )
-        built = ctypes.CDLL(library)
+def build(folder: str) -> ctypes.CDLL:
+    """The library stays in the folder: what is mapped and gone has no name for whoever reads a stack."""
+    library = os.path.join(folder or tempfile.mkdtemp(), f"native-{os.getpid()}.so")
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-pthread", "-o", library, _SOURCE], check=True)
+    built = ctypes.CDLL(library)
     built.work.argtypes = [ctypes.c_double, ctypes.c_double]
     built.work_in_threads.argtypes = [ctypes.c_double, ctypes.c_double, ctypes.c_int]
     return built

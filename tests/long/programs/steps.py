@@ -46,7 +46,7 @@ def balance_experts() -> None:
 
 
 args = pace.arguments(steps=40, step_s=12.0, spread=0.3, how="device")
-device = native.build()
+device = native.build(args.disk)
 trainer = training.Trainer(Layers())
 for step in range(args.steps):
     if args.how == "lock" and pace.strikes(step):
