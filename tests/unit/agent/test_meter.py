@@ -191,7 +191,9 @@ def test_tick_of_the_probe_is_nobodys_effort(looker: Looker, tmp_path: Path) -> 
         until(lambda: read_runs(child.pid, tick)[1] >= seen + 5)
         look = looker.look(process(child.pid))
         assert did(look, child.pid) == {}
-        assert moved_bytes(look, child.pid) <= 5000  # of five ticks and more; one may fall between two readings
+        assert (
+            moved_bytes(look, child.pid) <= 5000
+        )  # of five ticks and more; one may fall between two readings
 
 
 def test_threads_below_python_are_one_row(looker: Looker) -> None:

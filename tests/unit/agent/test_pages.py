@@ -10,7 +10,7 @@ from ddetect_probe import page
 
 from ddetect.agent.members import JobProcess
 from ddetect.agent.pages import raised_in
-from ddetect.agent.sample import _role
+from ddetect.agent.rows import role_of
 from ddetect.frameworks import FRAMEWORKS
 from ddetect.model import Frame, Role, Sighting, Thread
 from ddetect.model.comms import PAGE_ROWS
@@ -76,7 +76,7 @@ def test_child_in_the_loop_of_a_loader_is_its_worker(file: str, role: Role):
     thread = Thread("MainThread", True, False, False, (Frame("_worker_loop", f"{SITE}/{file}", 1),))
 
     assert (
-        _role(JobProcess(2, 1, Role.CHILD, 0), Sighting("S", (thread,)), [FRAMEWORKS["torch"].worker_loop])
+        role_of(JobProcess(2, 1, Role.CHILD, 0), Sighting("S", (thread,)), [FRAMEWORKS["torch"].worker_loop])
         is role
     )
 
