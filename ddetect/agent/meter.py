@@ -193,6 +193,9 @@ class Meter:
             mine = moved - memory.inherited | {inode for _, inode in memory.met}
             length_s, ours = memory.window.length_s, memory.ours or frozenset()
             threads, process = memory.window.threads(blocked), memory.window.process(mine)
+        if process.bytes > 0:  # the probe reads pages now and then
+            by_probe = sum(max(0, one.bytes) for tid, one in threads.items() if tid in ours)
+            process = replace(process, bytes=max(0, process.bytes - by_probe))
         pid = metering.member.pid
         living = {
             tid: one

@@ -18,6 +18,9 @@ _A_TICK_NS = 1_000_000
 """A thread that runs all the time may get no new turn, but its nanoseconds grow; fewer than these may be our doing."""
 
 
+_HUNDREDTH_S = 0.01
+
+
 class Count(NamedTuple):
     """What the kernel has counted for one thread, or by how much that has grown."""
 
@@ -34,7 +37,7 @@ class Stretch:
     end: float
     threads: Mapping[int, Count]
     io_bytes: int = UNKNOWN
-    cpu_s: float = 0.0  # with the threads that have ended meanwhile, in hundredths
+    cpu_s: float = 0.0  # with the threads that have ended meanwhile; the kernel tells it in hundredths
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +117,9 @@ class Window:
         return {tid: one for tid, one in sums.items() if one}
 
     def process(self, inodes: Collection[int]) -> Sum:
-        """What the process did as a whole, with these of its sockets; of CPU what its threads are not known to do."""
+        """What the process did as a whole, with these of its sockets; of CPU at least so much."""
         moved = [(one.end, one.io_bytes) for one in self.stretches] + self._through(inodes)
-        cpu_ns = int(1e9 * sum(one.cpu_s for one in self.stretches))
+        cpu_ns = int(1e9 * sum(max(0.0, one.cpu_s - _HUNDREDTH_S) for one in self.stretches))
         return _with_bytes(cpu_ns, 0, moved)
 
     def _thread(self, tid: int, inodes: Collection[int]) -> Sum:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MOST_SOCKETS = 20_000
@@ -52,51 +52,42 @@ def read_sockets(most: int = MOST_SOCKETS, within_s: float = WITHIN_S) -> Socket
             for number, family in enumerate((socket.AF_INET, socket.AF_INET6), 1):
                 ask = _ASK.pack(family, socket.IPPROTO_TCP, 1 << (_INFO - 1), _STATES)
                 kernel.send(_HEAD.pack(_HEAD.size + len(ask), _BY_FAMILY, _REQUEST_DUMP, number, 0) + ask)
-                for data in _answers(kernel, deadline):
-                    moved.update(parse_answer(data))
+                while not _hear(kernel, deadline, moved):
                     if len(moved) > most:
                         return Sockets(moved)
     except (OSError, struct.error, AttributeError):  # refused, too slow, or no Linux
         return Sockets(moved)
-    return Sockets(moved, complete=True)
+    return Sockets(moved, complete=len(moved) <= most)
 
 
-def _answers(kernel: socket.socket, deadline: float) -> Iterator[bytes]:
-    """The kernel's messages up to the last one. Raises OSError when it refuses or takes too long."""
-    while True:
-        kernel.settimeout(max(0.001, deadline - time.monotonic()))
-        data = kernel.recv(_BUFFER)
-        kinds = {_HEAD.unpack_from(data, at)[1] for at in _places(data)}
-        if _ERROR in kinds or not kinds:
-            raise OSError("the kernel tells nothing of its sockets")
-        yield data
-        if _DONE in kinds:
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError
+def _hear(kernel: socket.socket, deadline: float, moved: dict[int, int]) -> bool:
+    """Take one answer; whether it was the last. Raises OSError when the kernel refuses or takes too long."""
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    kernel.settimeout(left_s)
+    last = parse_answer(kernel.recv(_BUFFER), moved)
+    if last == _ERROR:
+        raise OSError("the kernel tells nothing of its sockets")
+    return last == _DONE
 
 
-def parse_answer(data: bytes) -> dict[int, int]:
-    """The counters in one answer of the kernel, by inode; a socket without an owner has none."""
-    moved: dict[int, int] = {}
-    for at in _places(data):
+def parse_answer(data: bytes, moved: dict[int, int]) -> int:
+    """Add the counters of one answer, by inode; a socket without an owner has none. Returns what its last part is."""
+    at, kind, most = 0, _ERROR, len(data)
+    while at + _HEAD.size <= most:
         size, kind = _HEAD.unpack_from(data, at)[:2]
-        begin, end = at + _HEAD.size, min(at + size, len(data))
-        if kind != _BY_FAMILY or end - begin < _MESSAGE_SIZE:
-            continue
-        (inode,) = _INODE.unpack_from(data, begin + _INODE_AT)
-        info = _attribute(data, begin + _MESSAGE_SIZE, end)
-        if inode and info is not None:
-            moved[inode] = sum(_MOVED.unpack_from(data, info + _MOVED_AT))
-    return moved
-
-
-def _places(data: bytes) -> Iterator[int]:
-    """Where the messages in it begin."""
-    at = 0
-    while at + _HEAD.size <= len(data):
-        yield at
-        at += max(_HEAD.size, (_HEAD.unpack_from(data, at)[0] + 3) & ~3)
+        begin, end = at + _HEAD.size, min(at + size, most)
+        if kind == _BY_FAMILY and end - begin >= _MESSAGE_SIZE:
+            (inode,) = _INODE.unpack_from(data, begin + _INODE_AT)
+            info = _attribute(data, begin + _MESSAGE_SIZE, end) if inode else None
+            if info is not None:
+                sent, received = _MOVED.unpack_from(data, info + _MOVED_AT)
+                moved[inode] = sent + received
+        elif kind in (_ERROR, _DONE):
+            break
+        at += max(_HEAD.size, (size + 3) & ~3)
+    return kind
 
 
 def _attribute(data: bytes, at: int, end: int) -> int | None:

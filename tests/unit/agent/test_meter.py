@@ -175,6 +175,7 @@ from ddetect_probe import beat, page, state
 os.mkdir(sys.argv[1] + "/pages")
 state.open_page(sys.argv[1], page.ROLE_RANK)
 beat.PERIOD_S = 0.02
+beat.each_tick.append(lambda: open(sys.argv[1] + "/file", "w").write("x" * 5000))
 beat.start()
 print("ready", flush=True)
 threading.Event().wait()
@@ -188,7 +189,11 @@ def test_tick_of_the_probe_is_nobodys_effort(looker: Looker, tmp_path: Path) -> 
         _, tick = read_tids(child.pid)
         seen = read_runs(child.pid, tick)[1]
         until(lambda: read_runs(child.pid, tick)[1] >= seen + 5)
-        assert did(looker.look(process(child.pid)), child.pid) == {}
+        look = looker.look(process(child.pid))
+        assert did(look, child.pid) == {}
+        assert (
+            moved_bytes(look, child.pid) <= 5000
+        )  # of five ticks and more; one may fall between two readings
 
 
 def test_threads_below_python_are_one_row(looker: Looker) -> None:
