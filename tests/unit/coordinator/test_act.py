@@ -71,6 +71,20 @@ def test_notify_posts_what_slack_shows_and_programs_read(hook, tmp_path):
     assert payload["verdict"]["status"] == "hang"
 
 
+def test_suspicion_that_is_posted_says_that_it_is_no_alarm(hook, tmp_path):
+    """Both the person and the program are told."""
+    url, posts = hook
+
+    asyncio.run(act.notify(url, loader_hang(), str(tmp_path), alarm=False))
+    asyncio.run(act.notify(url, loader_hang(), str(tmp_path)))
+
+    assert [payload["alarm"] for _, payload in posts] == [False, True]
+    assert [str(payload["text"]).startswith("not an alarm, no progress for ") for _, payload in posts] == [
+        True,
+        False,
+    ]
+
+
 def test_notify_survives_a_hook_that_is_gone(tmp_path):
     """A dead web hook is a line in the log, nothing more."""
     asyncio.run(act.notify("http://127.0.0.1:9/nobody", loader_hang(), str(tmp_path)))

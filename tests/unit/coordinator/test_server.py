@@ -19,7 +19,7 @@ from ddetect.client import read_status
 from ddetect.coordinator import server
 from ddetect.coordinator.act import OnHang
 from ddetect.coordinator.eventlog import read_log
-from ddetect.coordinator.events import Ending, Heard, Lost, Record
+from ddetect.coordinator.events import Ending, Heard, Keep, Lost, Record
 from ddetect.coordinator.incidents import Incidents
 from ddetect.coordinator.server import Coordinator, Options, check_listen
 from ddetect.coordinator.state import JobState
@@ -28,6 +28,7 @@ from ddetect.messages import EndRanks, Hello, NodeBeat, NodeRoster
 from ddetect.model import Beats, Incident, Roster, Settings, Snapshot
 from ddetect.wire.channel import metadata, open_channel
 from ddetect.wire.codec import decode_to_agent, encode_from_agent
+from ddetect.wire.file import read_snapshot
 from ddetect.wire.v1 import agent_pb2, agent_pb2_grpc
 from tests.unit.report.incidents import loader_hang
 
@@ -170,6 +171,20 @@ def test_alarm_reaches_the_launcher_though_the_disk_is_full(run_dir):
             coordinator.incidents.write = full  # type: ignore[method-assign, assignment]
             await coordinator._record(Record(loader_hang(), Snapshot(), alarm=True))
         assert "rank 2" in (run_dir / "alarm-001.txt").read_text()
+
+    asyncio.run(asyncio.wait_for(scene(), 120))
+
+
+def test_newest_glance_is_kept_beside_the_job_and_no_incident_is_made_of_it(run_dir):
+    """Whoever comes while it is only noticed can read it; a later one replaces it."""
+
+    async def scene() -> None:
+        async with serving(run_dir) as (coordinator, _):
+            for job in ("first", "second"):
+                coordinator._carry_out(Keep(Snapshot(job=job)))
+            await asyncio.wait(coordinator._tasks)
+            assert read_snapshot(run_dir / "noticed.ddsnap").job == "second"
+            assert list((run_dir / "out").glob("incident-*")) == []
 
     asyncio.run(asyncio.wait_for(scene(), 120))
 
