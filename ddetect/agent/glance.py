@@ -21,7 +21,7 @@ from ddetect.agent.pages import ToldLane, called_by_step, raised_in, read_told
 from ddetect.agent.rows import Looked, efforts_of, gone, sample_of, unread_of
 from ddetect.agent.see import Seen, see, see_alike
 from ddetect.agent.sources import Reading, Source, sources_of
-from ddetect.host.proc import Stat, Task, is_alive, read_io_bytes, read_stat, read_task, read_tasks
+from ddetect.host.proc import Stat, Task, is_alive, read_stat, read_task, read_tasks
 from ddetect.model import Comms, Look, Role, Sighting
 from ddetect.model.tables import join
 from ddetect.stacks.dump import Dump, read_stacks
@@ -40,18 +40,19 @@ class _Glanced:
 
     member: JobProcess
     stat: Stat
-    tasks: tuple[Task, ...]  # of its lanes, or the main one
+    tasks: tuple[Task, ...]  # the main thread, and those of its lanes
     lanes: tuple[ToldLane, ...]
     metering: Metering
-    io_bytes: int
 
     @property
     def alike(self) -> Hashable:
         """Equal for ranks that wait alike, as far as can be seen from outside."""
         phases = tuple((lane.lane, lane.phase) for lane in self.lanes)
-        waits = tuple(("R",) if t.state == "R" else (t.state, t.wchan, t.syscall) for t in self.tasks)
-        main = tuple(task.tid == self.member.pid for task in self.tasks)
-        return self.member.page is not None, phases, self.stat.state == "R", main, waits
+        of_lanes = {lane.tid for lane in self.lanes}
+        judged = [task for task in self.tasks if task.tid in of_lanes] or self.tasks[:1]
+        waits = tuple(("R",) if t.state == "R" else (t.state, t.wchan, t.syscall) for t in judged)
+        main = tuple(task.tid == self.member.pid for task in judged)
+        return self.member.page is not None, self.stat.state, phases, main, waits
 
     @property
     def threads(self) -> tuple[OfLane, ...]:
@@ -126,10 +127,9 @@ def _glance_at(member: JobProcess, meter: Meter) -> _Glanced | None:
     if stat is None or stat.start_ticks != member.start_ticks:
         return None
     lanes = read_told(member, time.monotonic_ns()).lanes if member.role is Role.RANK else ()
-    tids = dict.fromkeys(lane.tid for lane in lanes if lane.tid) or {member.pid: None}
+    tids = dict.fromkeys((member.pid, *(lane.tid for lane in lanes if lane.tid)))
     tasks = [task for tid in tids if (task := read_task(member.pid, tid)) is not None]
-    metering = meter.read(member, stat.cpu_s)
-    return _Glanced(member, stat, tuple(tasks), lanes, metering, read_io_bytes(member.pid))
+    return _Glanced(member, stat, tuple(tasks), lanes, meter.read(member, stat.cpu_s))
 
 
 def _dump(one: _Glanced) -> tuple[tuple[Task, ...], Dump]:
@@ -150,4 +150,4 @@ def _looked(member: JobProcess, one: _Glanced | None, seen: Seen | None) -> Look
     else:
         metered = one.metering.metered(seen.places, seen.leading)
     sighting = replace(seen.sighting, raised=raised_in(member))
-    return Looked(sighting, one.stat.cpu_s, one.io_bytes, metered=metered)
+    return Looked(sighting, one.stat.cpu_s, one.metering.io_bytes, metered=metered)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ddetect.agent.discover import find_children
-from ddetect.host.proc import read_stat, read_tasks
+from ddetect.host.proc import read_runs, read_stat, read_tasks, read_tids
 from ddetect.host.ptrace import why_not
 from ddetect.stacks import dump as module
-from ddetect.stacks.dump import Dump, read_stacks
+from ddetect.stacks.dump import PASSING, Dump, read_stacks
 from ddetect.stacks.failure import DumpFailed, FailureKind, explain
 from ddetect.stacks.faulthandler import FaultFile, read_faulthandler
 from ddetect.stacks.parse import SeenThread
@@ -254,3 +254,31 @@ def test_process_in_uninterruptible_sleep_is_dumped_and_never_paused(monkeypatch
                 os.kill(pid, signal.SIGKILL)
 
     assert (modes, dump.seen[0].thread.stack[0].function) == ([False], "wait_for_child")
+
+
+def test_passing_dump_neither_pauses_nor_asks_and_tells_which_thread_is_the_probes(tmp_path: Path) -> None:
+    """Of a process that sleeps not one thread runs for it; our own thread is told apart by its number."""
+    code = """
+import os, sys, threading
+from ddetect_probe import beat, page, state
+os.mkdir(sys.argv[1] + "/pages")
+state.open_page(sys.argv[1], page.ROLE_RANK)
+beat.PERIOD_S = 3600
+beat.start()
+print("ready", flush=True)
+threading.Event().wait()
+"""
+    with running(code, str(tmp_path)) as child:
+        sleeps = {"futex", "clock_nanosleep", "select", "pselect6"}
+        until(lambda: {task.syscall for task in read_tasks(child.pid)} <= sleeps)
+        tids = read_tids(child.pid)
+        before = [read_runs(child.pid, tid) for tid in tids]
+        dump = read_stacks(child.pid, states="SS", passing=True, timeout_s=60.0)
+        after = [read_runs(child.pid, tid) for tid in tids]
+
+    assert (dump.dumper, [one.tid for one in dump.seen], dump.ours) == (
+        PASSING,
+        [child.pid],
+        frozenset(tids[1:]),
+    )
+    assert before == after
