@@ -150,4 +150,4 @@ def _looked(member: JobProcess, one: _Glanced | None, seen: Seen | None) -> Look
     else:
         metered = one.metering.metered(seen.places, seen.leading)
     sighting = replace(seen.sighting, raised=raised_in(member))
-    return Looked(sighting, one.stat.cpu_s, one.metering.io_bytes, metered=metered)
+    return Looked(sighting, one.stat.cpu_s, one.metering.before.io_bytes, metered=metered)

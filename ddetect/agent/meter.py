@@ -13,17 +13,17 @@ import math
 import re
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ddetect.agent.counters import read_counts, read_settled
+from ddetect.agent.counters import is_woken, read_counts
 from ddetect.agent.members import JobProcess
-from ddetect.agent.window import Count, Stretch, Sum, Traffic, Window, add_up, grown
+from ddetect.agent.memory import Counters, Memory, Wired
+from ddetect.agent.window import Count, Sum, add_up
 from ddetect.host.descriptors import read_blocked_in, read_open_sockets
-from ddetect.host.proc import Task, read_io_bytes, read_name
+from ddetect.host.proc import Task, read_io_bytes, read_name, read_runs
 from ddetect.host.sockets import Sockets, read_sockets
 from ddetect.model import UNKNOWN, Role
 from ddetect.stacks.dump import FAULTHANDLER, Dump
@@ -31,7 +31,11 @@ from ddetect.stacks.dump import FAULTHANDLER, Dump
 WINDOW_S = 30.0
 MOST_ROWS = 16
 """Of one process: the threads that are judged first, then the busiest."""
-_NEVER = -math.inf
+SETTLE_S = 0.3
+"""A dumper has let go, and its target still has to run once more: so long we wait for that on a busy machine. Later it
+is taken for a turn of the thread's own, which is a row too many, and no harm."""
+
+_FIRST_REST_S, _LONGEST_REST_S = 0.001, 0.03
 _Key = tuple[int, int]
 
 
@@ -69,39 +73,14 @@ def read_wires(ranks: Sequence[JobProcess]) -> Wires:
     return Wires(sockets, {one.rank: frozenset(read_open_sockets(one.pid).values()) for one in living})
 
 
-@dataclass(slots=True)
-class _Memory:
-    """Of one process, behind the meter's lock. Its dictionaries are replaced, never changed."""
-
-    window: Window
-    at: float = _NEVER  # when its counters were read last, and what they were
-    counts: Mapping[int, Count] = field(default_factory=dict)
-    io_bytes: int = UNKNOWN
-    cpu_s: float = 0.0
-    wired_at: float = (
-        _NEVER  # when its sockets were read last, what they had moved, and whether we saw all there were
-    )
-    wired: Mapping[int, int] = field(default_factory=dict)
-    all_wired: bool = False
-    inherited: frozenset[int] = frozenset()
-    met: Mapping[tuple[int, int], float] = field(
-        default_factory=dict
-    )  # when a thread was blocked in which inode
-    ours: frozenset[int] | None = None  # the probe's threads; None: no dumper has told yet
-    looks: int = 0  # that are under way
-
-
 @dataclass(slots=True, eq=False)
 class Metering:
     """One look at one process: who takes it says by which dumper, and afterwards which thread is which."""
 
     meter: Meter
     member: JobProcess
-    memory: _Memory
-    at: float
-    counts: Mapping[int, Count]
-    io_bytes: int
-    cpu_s: float
+    memory: Memory
+    before: Counters
     asleep: frozenset[int]  # threads that did not run when the look began
     dumper: str = ""
     untouched: bool = False  # nobody paused it, nor asked it for anything
@@ -132,7 +111,7 @@ class Metering:
             rows += [(UNKNOWN, _busiest(below))] if below else []
         rows.sort(key=lambda row: (row[0] not in leading, -row[1].cpu_ns, -row[1].bytes))
         efforts = tuple(
-            Effort(place, one.cpu_ns / 1e9 / length_s, one.runs, one.bytes, self.at - one.moved_at)
+            Effort(place, one.cpu_ns / 1e9 / length_s, one.runs, one.bytes, self.before.at - one.moved_at)
             for place, one in rows[:MOST_ROWS]
         )
         return Metered(length_s, efforts, process.bytes)
@@ -152,8 +131,8 @@ class Meter:
         self._services = tuple(services)
         self._window_s = window_s
         self._clock = clock
-        self._lock = threading.Lock()
-        self._processes: dict[_Key, _Memory] = {}
+        self._lock = threading.Lock()  # around every memory
+        self._processes: dict[_Key, Memory] = {}
 
     def __len__(self) -> int:
         return len(self._processes)
@@ -177,6 +156,12 @@ class Meter:
             metering.untouched = True
         return metering
 
+    def settle(self) -> None:
+        """Wait until all that our pauses have woken up sleep again, and count what that took. Due after every look."""
+        with self._lock:
+            several = list(self._processes.items())
+        self._settle(several)
+
     def knows_ours(self, key: _Key) -> bool:
         """Whether a dumper has told which threads of this process are the probe's."""
         memory = self._processes.get(key)
@@ -184,112 +169,97 @@ class Meter:
 
     def sums(self, metering: Metering) -> tuple[float, dict[int, Sum], Sum]:
         """How long the window is; what each thread did that lives and is the job's; what the process did."""
-        memory = metering.memory
         with self._lock:
-            blocked: defaultdict[int, list[int]] = defaultdict(list)
-            for tid, inode in memory.met:
-                blocked[tid].append(inode)
-            moved = {inode for one in memory.window.traffic for inode in one.moved}
-            mine = moved - memory.inherited | {inode for _, inode in memory.met}
-            length_s, ours = memory.window.length_s, memory.ours or frozenset()
-            threads, process = memory.window.threads(blocked), memory.window.process(mine)
-        if process.bytes > 0:  # the probe reads pages now and then
-            by_probe = sum(max(0, one.bytes) for tid, one in threads.items() if tid in ours)
-            process = replace(process, bytes=max(0, process.bytes - by_probe))
+            length_s = metering.memory.window.length_s
+            threads, process = metering.memory.sums()
         pid = metering.member.pid
         living = {
             tid: one
             for tid, one in threads.items()
-            if tid in metering.counts and tid not in ours and not self._is_service(read_name(pid, tid))
+            if tid in metering.before.threads and not self._is_service(read_name(pid, tid))
         }
         return length_s, living, process
 
     def _begin(self, member: JobProcess, cpu_s: float, tasks: Sequence[Task]) -> Metering:
         with self._lock:
             memory = self._recall(member.key, self._clock())
-            known, alone = memory.counts, memory.looks == 0
+        self._settle([(member.key, memory)])
+        with self._lock:
+            last, alone = memory.last, memory.looks == 0
             memory.looks += 1
         now = self._clock()
-        counts, io_bytes = read_counts(member.pid, known), read_io_bytes(member.pid)
-        asleep = frozenset(task.tid for task in tasks if task.state != "R")
-        metering = Metering(self, member, memory, now, counts, io_bytes, cpu_s, asleep)
+        before = Counters(now, read_counts(member.pid, last.threads), read_io_bytes(member.pid), cpu_s)
         with self._lock:
             # While another look pauses the process, nobody knows what it did by itself.
-            if alone and memory.counts is known and counts and now - memory.at <= self._window_s:
-                memory.window.stretches.append(_stretch(memory, metering))
-        return metering
+            if alone and memory.last is last:
+                memory.add(before)
+        asleep = frozenset(task.tid for task in tasks if task.state != "R")
+        return Metering(self, member, memory, before, asleep)
 
     def _note_wires(self, metering: Metering, tasks: Sequence[Task], wires: Wires) -> None:
         """Remember what its sockets have moved, and who waits for which."""
-        memory, member = metering.memory, metering.member
+        memory, member, now = metering.memory, metering.member, metering.before.at
         inodes = read_open_sockets(member.pid)
         every = wires.sockets.moved
         wired = {inode: every[inode] for inode in inodes.values() if inode in every}
         met = {
-            (task.tid, inodes[descriptor]): metering.at
+            (task.tid, inodes[descriptor]): now
             for task in (tasks if wired else ())
             if not self._is_service(task.name)
             for descriptor in read_blocked_in(member.pid, task)
             if inodes.get(descriptor) in wired
         }
         with self._lock:
-            if memory.wired_at > _NEVER:
-                # A socket that is new to us was made since, unless it may have been among those that we did not see.
-                known = wired if not memory.all_wired else dict.fromkeys(wired, 0)
-                before = {**known, **memory.wired}
-                growth = {inode: max(0, now - before[inode]) for inode, now in wired.items()}
-                memory.window.traffic.append(Traffic(memory.wired_at, metering.at, growth))
-            memory.wired_at, memory.wired, memory.all_wired = metering.at, wired, wires.sockets.complete
-            memory.met = {**memory.met, **met}
+            memory.add_wires(Wired(now, wired, wires.sockets.complete), met)
             if member.role is not Role.RANK:
                 memory.inherited = wires.of_rank.get(member.rank, frozenset())
 
     def _end(self, metering: Metering) -> None:
-        counts, io_bytes = metering.counts, metering.io_bytes
-        if not metering.untouched:
-            wrote = metering.dumper == FAULTHANDLER  # it made the process write its stacks
-            pid = metering.member.pid
-            counts = read_settled(pid, metering.counts, metering.asleep, bytes_too=wrote)
-            io_bytes = read_io_bytes(pid) if wrote else io_bytes
+        after, woken = (metering.before, {}) if metering.untouched else _read_after(metering)
         with self._lock:
-            memory = metering.memory
-            memory.looks -= 1
-            if counts:
-                memory.at, memory.counts = self._clock(), counts
-                memory.io_bytes, memory.cpu_s = io_bytes, metering.cpu_s
+            metering.memory.looks -= 1
+            metering.memory.keep(replace(after, at=self._clock()), woken)
 
-    def _recall(self, key: _Key, now: float) -> _Memory:
+    def _settle(self, several: Sequence[tuple[_Key, Memory]]) -> None:
+        deadline, rest_s = time.monotonic() + SETTLE_S, _FIRST_REST_S
+        while waking := [(key[0], memory) for key, memory in several if memory.woken]:
+            in_time = time.monotonic() < deadline
+            if in_time:
+                time.sleep(rest_s)
+                rest_s = min(2 * rest_s, _LONGEST_REST_S)
+            for pid, memory in waking:
+                woken = memory.woken
+                counts = {tid: Count(*read_runs(pid, tid)) for tid in woken}
+                still = {t: one for t, one in woken.items() if in_time and is_woken(pid, t, one, counts[t])}
+                with self._lock:
+                    if memory.woken is woken:  # nobody has looked meanwhile
+                        memory.settle(counts, still)
+
+    def _recall(self, key: _Key, now: float) -> Memory:
         """What is known of a process, without what is too old; nothing yet, if all of it is."""
         memory = self._processes.get(key)
-        if memory is None or now - memory.at > self._window_s:
-            for one in [one for one, old in self._processes.items() if self._is_over(old, now)]:
+        if memory is None or memory.is_over(now):
+            for one in [one for one, old in self._processes.items() if old.is_over(now)]:
                 del self._processes[one]
-            memory = self._processes.setdefault(key, _Memory(Window(self._window_s)))
-        memory.window.forget(now)
-        memory.met = {who: at for who, at in memory.met.items() if now - at <= self._window_s}
-        if now - memory.wired_at > self._window_s:
-            memory.wired_at = _NEVER
+            memory = self._processes.setdefault(key, Memory(self._window_s))
+        memory.forget(now)
         return memory
-
-    def _is_over(self, memory: _Memory, now: float) -> bool:
-        return not memory.looks and now - memory.at > self._window_s
 
     def _is_service(self, name: str) -> bool:
         return any(pattern.search(name) for pattern in self._services)
 
 
-def _stretch(memory: _Memory, metering: Metering) -> Stretch:
-    """What was done since the look before."""
-    growth = {tid: grown(one, memory.counts.get(tid)) for tid, one in metering.counts.items()}
-    return Stretch(
-        memory.at,
-        metering.at,
-        {tid: one for tid, one in growth.items() if one.cpu_ns or one.runs},
-        max(0, metering.io_bytes - memory.io_bytes)
-        if min(metering.io_bytes, memory.io_bytes) >= 0
-        else UNKNOWN,
-        max(0.0, metering.cpu_s - memory.cpu_s),
-    )
+def _read_after(metering: Metering) -> tuple[Counters, dict[int, Count]]:
+    """The counters after a dump, and the threads that it woke up and that have not come to sleep again."""
+    pid, before = metering.member.pid, metering.before
+    wrote = metering.dumper == FAULTHANDLER  # it made the process write its stacks
+    threads = read_counts(pid, before.threads, bytes_too=wrote)
+    paused = metering.asleep & before.threads.keys() & threads.keys()
+    woken = {
+        tid: before.threads[tid] for tid in paused if is_woken(pid, tid, before.threads[tid], threads[tid])
+    }
+    io_bytes = read_io_bytes(pid) if wrote else before.io_bytes
+    return replace(before, threads=threads, io_bytes=io_bytes), woken
 
 
 def _busiest(below: Sequence[Sum]) -> Sum:

@@ -81,6 +81,7 @@ class Sampler:
         self._files = ThreadPoolExecutor(1, "ddetect-files")
         self._meter = Meter([one.service_threads for one in frameworks.values()])
         self._glancer = Glancer(self._dumps, self._meter, self._sources, probes=probes)
+        self._after = ThreadPoolExecutor(1, "ddetect-settle")
         self._roles: dict[tuple[int, int], Role] = {}  # as stacks told in the last full look
         self._has_gpus = True  # until NVML says otherwise
 
@@ -89,6 +90,7 @@ class Sampler:
         self._dumps.shutdown(wait=False, cancel_futures=True)
         self._asks.shutdown(wait=False, cancel_futures=True)
         self._files.shutdown(wait=False, cancel_futures=True)
+        self._after.shutdown(wait=False, cancel_futures=True)
 
     def targets(self) -> tuple[list[JobProcess], list[JobProcess]]:
         """Rank processes, and the processes that work for them, right now."""
@@ -122,6 +124,7 @@ class Sampler:
         gpus = self._asks.submit(read_gpus) if self._has_gpus else None
         everything: list[Future[Any]] = [*asked.values(), *looks.values(), homes, *([gpus] if gpus else [])]
         wait(everything, timeout=_NATIVE_PATIENCE_S if native else _PATIENCE_S)
+        self._after.submit(self._meter.settle)  # nobody waits for that but the next look
         looked = [result_of(looks[member.key]) for member in everyone]
         readings = {key: _answer(future, key[1]) for key, future in asked.items()}
         for member in living:

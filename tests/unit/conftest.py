@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddetect.agent import counters, sample
+from ddetect.agent import meter, sample
 from ddetect.stacks import dump
 
 LONG_S = 60.0
@@ -17,5 +17,5 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(dump, name, LONG_S / 3)
     for name in ("_PATIENCE_S", "_NATIVE_PATIENCE_S"):
         monkeypatch.setattr(sample, name, LONG_S)
-    monkeypatch.setattr(counters, "SETTLE_S", LONG_S / 3)
+    monkeypatch.setattr(meter, "SETTLE_S", LONG_S / 3)
     monkeypatch.setitem(dump.read_stacks.__kwdefaults__, "timeout_s", LONG_S)

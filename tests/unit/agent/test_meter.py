@@ -552,7 +552,7 @@ for line in sys.stdin:
             say(child, "joined")
             all_wait(child.pid, 1, "read")
             metering = meter.read(process(child.pid), 0.0)
-        assert list(metering.memory.counts) == [child.pid]
+        assert list(metering.memory.last.threads) == [child.pid]
         assert {tid for one in metering.memory.window.stretches for tid in one.threads} == {child.pid}
 
 
