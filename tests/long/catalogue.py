@@ -154,6 +154,14 @@ HANGS = (
 )  # fmt: skip
 
 
+# Programs that do something long every so many steps: however short that is in a twin, the steps between have a pace.
+_STEPS_BETWEEN = (
+    "evaluation", "evaluation_subprocess", "evaluation_loader", "transfers", "slow_store", "checkpoint",
+    "tf_evaluation", "tf_checkpoint",
+)  # fmt: skip
+_TWIN_STEP_S = 0.8
+
+
 def _twin(
     name: str,
     at: int,
@@ -169,12 +177,13 @@ def _twin(
 ) -> Case:
     """The kind hangs soon, at a pace at which its usual gaps do not lengthen patience; `options` make the hang."""
     kind = _BY_NAME[name]
+    steps = ("--step-s", f"{_TWIN_STEP_S * shorter:g}") if kind.program in _STEPS_BETWEEN else ()
     assert 3 * kind.pace_s / shorter <= TWIN_PATIENCE_S + 1.0, name
     return replace(
         kind,
         name=f"{name}.{called}",
         suite=Suite.TWIN,
-        options=(*kind.options, *options, *(["--hang-at", str(at)] if at >= 0 else [])),
+        options=(*kind.options, *steps, *options, *(["--hang-at", str(at)] if at >= 0 else [])),
         lasts_s=90.0 * shorter,
         functions=(function,) if isinstance(function, str) else function,
         causes=causes,

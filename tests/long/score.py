@@ -152,14 +152,12 @@ def is_there(case: Case, word: Word) -> bool:
 
 
 def _first_named(case: Case, words: list[Word], hung: float) -> Word | None:
-    """The first word after the hang that names its rank; or one from before that still stands."""
-    after = [word for word in words if word.at >= hung]
-    before = [word for word in words if word.at < hung]
-    open_then = before[-1:] if before and before[-1].stage != WITHDRAWN else []
-    return next(
-        (word for word in [*open_then, *after] if word.ranks == (case.rank,) and word.stage != WITHDRAWN),
-        None,
-    )
+    """The first word after the hang that names its rank; or one from before that stands, and names its line too."""
+    naming = [word for word in words if word.ranks == (case.rank,) and word.stage != WITHDRAWN]
+    last = next((word for word in reversed(words) if word.at < hung), None)
+    if last is not None and last in naming and is_there(case, last):
+        return last
+    return next((word for word in naming if word.at >= hung), None)
 
 
 def _limit(case: Case, seen: Seen, named: Word | None, usual_s: float) -> tuple[str, float | None]:
