@@ -169,8 +169,9 @@ def _graded(
         return [Moved(member, Grade.WORKS if surely else Grade.RUNS, what, float(efforts.bytes_age_s[at]))]
     if efforts.busy[at] >= RUNS_SHARE:
         return [Moved(member, Grade.RUNS, CHILD_RUNS if child else RUNS if surely else THREAD_RUNS)]
-    # Below Python somebody always wakes up: timers, pools. That says nothing.
-    return [] if place == BELOW else [Moved(member, Grade.POLLS, POLLS)]
+    # Below Python somebody always wakes up: timers, pools. And once it may have been our own pause that woke it.
+    wakes = efforts.runs[at] > 1 or efforts.bytes[at] > 0
+    return [Moved(member, Grade.POLLS, POLLS)] if wakes and place != BELOW else []
 
 
 def _other_bytes(sample: Sample, member: int) -> bool:

@@ -82,6 +82,7 @@ ASLEEP, SPINS = DOINGS["asleep"].look, DOINGS["spinning"].look
     ("look", "efforts", "expected"),
     [
         (ASLEEP, [], ""),
+        (ASLEEP, [(Role.RANK, 0, 0.00001, 1, 0)], ""),
         (ASLEEP, [(Role.RANK, 0, 0.001, 9, 0)], "polls"),
         (ASLEEP, [(Role.RANK, 0, 0.02, 40, 0)], "runs"),
         (ASLEEP, [(Role.RANK, 0, 0.001, 9, 40 * KB)], "works"),
@@ -90,7 +91,7 @@ ASLEEP, SPINS = DOINGS["asleep"].look, DOINGS["spinning"].look
         (in_call("all_reduce"), [(Role.RANK, 0, 1.0, 300, 90 * KB)], ""),
         (DOINGS["stopped"].look, [(Role.RANK, 0, 1.0, 3, 0)], ""),
     ],
-    ids=["stands", "wakes up", "runs", "receives 1.3 kB/s", "receives 0.7 kB/s", "spins", "spins in a collective",
+    ids=["stands", "was woken once", "wakes up", "runs", "receives 1.3 kB/s", "receives 0.7 kB/s", "spins", "spins in a collective",
          "stopped"],
 )  # fmt: skip
 def test_own_thread_of_a_rank_has_three_grades(look, efforts, expected):
