@@ -91,8 +91,8 @@ ASLEEP, SPINS = DOINGS["asleep"].look, DOINGS["spinning"].look
         (in_call("all_reduce"), [(Role.RANK, 0, 1.0, 300, 90 * KB)], ""),
         (DOINGS["stopped"].look, [(Role.RANK, 0, 1.0, 3, 0)], ""),
     ],
-    ids=["stands", "was woken once", "wakes up", "runs", "receives 1.3 kB/s", "receives 0.7 kB/s", "spins", "spins in a collective",
-         "stopped"],
+    ids=["stands", "was woken once", "wakes up", "runs", "receives 1.3 kB/s", "receives 0.7 kB/s", "spins",
+         "spins in a collective", "stopped"],
 )  # fmt: skip
 def test_own_thread_of_a_rank_has_three_grades(look, efforts, expected):
     """And a spin inside a collective, or what a stopped process did before, is none."""
