@@ -109,12 +109,13 @@ class Case:
 
 def limit_s(situation: Situation, patience_s: float, gap_s: float) -> float:
     """The table: after how long an alarm is due, for a hang where the longest healthy gap was so long."""
-    usual_s = min(max(patience_s, 3 * gap_s), 10 * patience_s)
+    most_s = 10 * patience_s
+    usual_s = min(max(patience_s, 3 * gap_s), most_s)
     return {
         Situation.STRUCTURAL: STRUCTURAL_S,
         Situation.STILL: usual_s,
-        Situation.POLLS: 3 * usual_s,
-        Situation.RUNS: 10 * patience_s,
+        Situation.POLLS: min(3 * usual_s, most_s),
+        Situation.RUNS: most_s,
     }[situation]
 
 

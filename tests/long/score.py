@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.long.case import SLACK_S, TWIN_PATIENCE_S, Case, Suite, limit_s, suspicion_s
+from tests.long.case import SLACK_S, STRUCTURAL_S, TWIN_PATIENCE_S, Case, Suite, limit_s, suspicion_s
 from tests.long.samples import Sample
 from tests.long.words import WITHDRAWN, Word, highest, incidents_of
 
@@ -169,8 +169,10 @@ def _limit(case: Case, seen: Seen, named: Word | None, usual_s: float) -> tuple[
         return "not named", None
     for sample in seen.samples:
         alarm = (sample.status or {}).get("alarm") if sample.at >= named.at else None
-        if alarm:
-            return str(alarm["situation"]), float(alarm["after_s"]) + SLACK_S
+        if (
+            alarm and alarm["after_s"] is not None
+        ):  # None: while it works there is no limit, and so no promise yet
+            return str(alarm["situation"]), max(float(alarm["after_s"]), STRUCTURAL_S) + SLACK_S
     return "not shown", None
 
 

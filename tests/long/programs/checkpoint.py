@@ -15,6 +15,7 @@ import torch.distributed as dist
 import training
 
 PIECE = 8 << 10
+LEAST = 100_000  # more than a pipe holds
 
 
 def save_to_disk(data: io.BytesIO, strikes: bool) -> None:
@@ -34,7 +35,8 @@ def save_to_pipe(data: io.BytesIO, strikes: bool) -> None:
 
 
 def save_checkpoint(number: int) -> None:
-    weights = torch.rand(int(args.rate * pace.uneven(args.save_s, 0.2, number)) // 4 + 50_000)
+    size = max(int(args.rate * pace.uneven(args.save_s, 0.2, number)), LEAST)
+    weights = torch.rand(size // 4)
     data = io.BytesIO()
     torch.save(weights, data)
     data.seek(0)

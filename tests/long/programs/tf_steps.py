@@ -1,4 +1,7 @@
-"""Two replicas in one process, and steps of most of a minute, each with a simulation in the middle of its graph."""
+"""Two replicas in one process, and steps of most of a minute, with a simulation for each in the middle of the graph.
+
+They simulate one after the other: TensorFlow runs Python in one place at a time.
+"""
 
 import threading
 import time
@@ -23,7 +26,7 @@ def simulate() -> np.float32:
     return np.float32(0)
 
 
-args = pace.arguments(steps=14, step_s=38.0)
+args = pace.arguments(steps=14, step_s=19.0)
 strategy = training.mirrored()
 model = Simulated(strategy)
 iterator = training.iterate(training.batches(training.dataset(), strategy), strategy)

@@ -78,6 +78,18 @@ def test_limit_that_nobody_showed_is_not_kept():
     assert (told.right, told.situation, told.alarm_within_s) == (False, "not shown", None)
 
 
+def test_limit_counts_from_when_there_is_one():
+    """What works has none, and what is proven is due within ten seconds of the hang."""
+    works, proven = (
+        {**LIMIT, "situation": "works", "after_s": None},
+        {**LIMIT, "situation": "proven", "after_s": 0.0},
+    )
+
+    told = score(HANG, hung(SUSPECTED, CONFIRMED, samples=[sample(562.0, works), sample(567.0, proven)]))
+
+    assert (told.situation, told.alarm_within_s) == ("proven", 15.0)
+
+
 def test_load_is_that_of_the_time_between_hang_and_alarm():
     busy = [
         sample(450.0, load=9.0),
