@@ -10,7 +10,7 @@ from ddetect.scenarios.catalogue import Params, Scenario
 from tests.hangbench.outcome import Outcome
 from tests.live.ends import End
 
-PATIENCE_S = 15.0  # of ddetect, for hanging and healthy jobs alike; a quarter of the default
+PATIENCE_S = 15.0  # of ddetect, for hanging and healthy jobs alike; a twentieth of the default
 PEER_LIMIT_S = 35  # of tools with a fixed limit; a healthy job stands still for 28 s at most
 WATCH_S = 200.0  # for an alarm; before the first step ddetect suspects after 30 s, and waits five times its patience
 STAND_STILL_S = 150.0  # until a job stands still, and a tool is asked; with a restart, on a busy machine
